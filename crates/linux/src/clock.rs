@@ -27,6 +27,24 @@ pub fn wall_and_boot() -> ((i64, u32), (i64, u32)) {
     pair
 }
 
+/// Returns the monotonic clock in nanoseconds, for [`wait_for_tick`].
+pub fn monotonic() -> u64 {
+    nanoseconds(ClockId::Monotonic)
+}
+
+/// Waits until the clock for file timestamps has passed a moment of [`monotonic`]. Files that change afterwards have a
+/// later timestamp than every file that changed before the moment.
+///
+/// The clock advances with each tick, at most 10 ms apart, and later if the hypervisor deschedules the processor.
+pub fn wait_for_tick(moment: u64) {
+    for _ in 0..50_000 {
+        if nanoseconds(ClockId::MonotonicCoarse) > moment {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_micros(200));
+    }
+}
+
 /// Returns whole seconds since 1970.
 pub fn now() -> u64 {
     std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_secs())
@@ -70,6 +88,11 @@ fn date(days: i64) -> (i64, i64, i64) {
     let date = day - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
     (year + era * 400 + i64::from(month <= 2), month, date)
+}
+
+fn nanoseconds(clock: ClockId) -> u64 {
+    let (seconds, nanoseconds) = read(clock);
+    u64::try_from(seconds).unwrap_or(0) * 1_000_000_000 + u64::from(nanoseconds)
 }
 
 fn read(clock: ClockId) -> (i64, u32) {

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use sandbox_linux::process::Program;
 use sandbox_linux::seccomp::CgroupNamespaces;
 use sandbox_linux::signal::{self, Signals};
-use sandbox_linux::{channel, fd, landlock, process, root, seccomp};
+use sandbox_linux::{channel, clock, fd, landlock, process, root, seccomp};
 use sandbox_protocol::Hint;
 use sandbox_protocol::layout::RUNTIME_BINARY;
 use sandbox_protocol::multicall::{MULTICALL, START};
@@ -244,7 +244,10 @@ pub(crate) fn concrete(arguments: &Arguments) -> io::Result<(Vec<OsString>, Vec<
 fn program(plan: &Plan, words: Vec<OsString>, sender: &OwnedFd) -> io::Result<Program> {
     let number = sender.as_raw_fd().to_string();
     // Always `--`: a command that looks like an option is a command (CVE-2024-32462).
-    let start = ["--", RUNTIME_BINARY, MULTICALL, START, &number, "--"].map(OsString::from);
+    // The scan takes files with a timestamp after this moment for the command's.
+    let moment = clock::monotonic().to_string();
+    let start =
+        ["--", RUNTIME_BINARY, MULTICALL, START, &number, &moment, "--"].map(OsString::from);
     let argv = [OsString::from("bwrap")]
         .into_iter()
         .chain(words)

@@ -7,12 +7,12 @@ use super::*;
 proptest! {
     #[test]
     fn only_the_beginning_of_a_request_decides(rest in prop::collection::vec("[a-z/=-]{1,6}", 0..4)) {
-        let list = list(&["pipo run"]);
+        let list = list(&["mytool run"]);
         let argv = |start: &[&str]| -> Vec<OsString> {
             start.iter().map(OsString::from).chain(rest.iter().map(OsString::from)).collect()
         };
-        prop_assert!(judge(&list, &argv(&["pipo", "run"])).is_ok());
-        for start in [&["pipo", "-v", "run"][..], &["run", "pipo"], &["/usr/bin/pipo", "run"], &["PIPO", "run"]] {
+        prop_assert!(judge(&list, &argv(&["mytool", "run"])).is_ok());
+        for start in [&["mytool", "-v", "run"][..], &["run", "mytool"], &["/usr/bin/mytool", "run"], &["MYTOOL", "run"]] {
             prop_assert!(judge(&list, &argv(start)).is_err());
         }
     }
@@ -21,21 +21,21 @@ proptest! {
 #[test]
 fn the_longest_entry_decides() {
     let list = table(
-        "allowed = ['pipo', { cmd = 'pipo deploy', args = 'none' }, { cmd = 'pipo log', args = ['-n', '*.log'] },
-                    { cmd = 'pipo run', deny = ['--force*', '-f'] }]",
+        "allowed = ['mytool', { cmd = 'mytool deploy', args = 'none' }, { cmd = 'mytool log', args = ['-n', '*.log'] },
+                    { cmd = 'mytool run', deny = ['--force*', '-f'] }]",
     );
     for (line, expected) in [
-        ("pipo", true),
-        ("pipo anything --at all", true),
-        ("pipo deploy", true),
-        ("pipo deploy now", false),
-        ("pipo log", true),
-        ("pipo log -n a.log", true),
-        ("pipo log -n /etc/shadow", false),
-        ("pipo run x", true),
-        ("pipo run x --force=1", false),
-        ("pipo run x -f", false),
-        ("pipos", false),
+        ("mytool", true),
+        ("mytool anything --at all", true),
+        ("mytool deploy", true),
+        ("mytool deploy now", false),
+        ("mytool log", true),
+        ("mytool log -n a.log", true),
+        ("mytool log -n /etc/shadow", false),
+        ("mytool run x", true),
+        ("mytool run x --force=1", false),
+        ("mytool run x -f", false),
+        ("mytools", false),
         ("pip", false),
     ] {
         assert_eq!(passes(&list, line), expected, "{line}");
@@ -81,13 +81,13 @@ fn denials_name_the_program_and_nothing_can_paint_over_them() {
 #[test]
 fn drift_tells_what_the_two_sides_do_not_share() {
     let container: Vec<Entry> =
-        ["pipo", "git", "docker ps"].map(|text| Entry::parse(text).unwrap()).to_vec();
-    let host = list(&["pipo", "git status", "make test"]);
+        ["mytool", "git", "docker ps"].map(|text| Entry::parse(text).unwrap()).to_vec();
+    let host = list(&["mytool", "git status", "make test"]);
     let expected = [
         Drift::Narrower { container: "git".into(), host: vec!["git status".into()] },
         Drift::NotOnHost("docker ps".into()),
         Drift::NotInContainer("make test".into()),
     ];
     assert_eq!(drift(&container, &host), expected);
-    assert!(drift(&container, &list(&["pipo", "git", "docker"])).is_empty());
+    assert!(drift(&container, &list(&["mytool", "git", "docker"])).is_empty());
 }

@@ -12,19 +12,19 @@ fn tools_that_run_anything_pass_only_when_that_is_accepted() {
         "python3",
         "sudo -u",
         "bash -c",
-        "sudo pipo",
+        "sudo mytool",
         "bash /opt/x.sh",
         "sudo git status",
     ]);
     for (line, expected) in [
         ("bash x", false),
-        ("env pipo", false),
+        ("env mytool", false),
         ("sudo -s", false),
         ("xargs rm", false),
         ("python3 -c x", false),
         ("sudo -u root id", false),
         ("bash -c id", false),
-        ("sudo pipo x", true),
+        ("sudo mytool x", true),
         ("bash /opt/x.sh y", true),
         ("sudo git status", true),
         ("sudo git status --output=/x", false),
@@ -35,7 +35,7 @@ fn tools_that_run_anything_pass_only_when_that_is_accepted() {
     assert!(passes(&accepted, "bash -c id"));
     assert_eq!(warnings(&accepted.allowed).len(), 1);
     assert_eq!(warnings(&plain.allowed).len(), 8);
-    assert!(warnings(&list(&["pipo", "git status", "docker ps"]).allowed).is_empty());
+    assert!(warnings(&list(&["mytool", "git status", "docker ps"]).allowed).is_empty());
     assert!(warnings(&list(&["docker run"]).allowed)[0].what.contains("root"));
 }
 
@@ -44,7 +44,7 @@ fn tools_behind_other_tools_have_their_rules_too() {
     let list = list(&[
         "timeout 60",
         "timeout 60 find",
-        "timeout -k 5 60 pipo",
+        "timeout -k 5 60 mytool",
         "env A=1",
         "env A=1 find",
         "env -S find",
@@ -52,17 +52,17 @@ fn tools_behind_other_tools_have_their_rules_too() {
         "sudo -u deploy",
         "sudo -nu deploy find",
         "sudo --user deploy git diff",
-        "sudo -u deploy -- pipo",
+        "sudo -u deploy -- mytool",
         "xargs find",
-        "watch pipo",
+        "watch mytool",
         "nohup bash",
-        "unshare -r pipo",
+        "unshare -r mytool",
     ]);
     for (line, expected) in [
         ("timeout 60 sh -c id", false),
         ("timeout 60 find . -name x", true),
         ("timeout 60 find . -exec id ';'", false),
-        ("timeout -k 5 60 pipo x", true),
+        ("timeout -k 5 60 mytool x", true),
         ("env A=1 sh -c id", false),
         ("env A=1 find . -delete", false),
         ("env -S find .", false),
@@ -73,11 +73,11 @@ fn tools_behind_other_tools_have_their_rules_too() {
         ("sudo -nu deploy find . -exec id ';'", false),
         ("sudo --user deploy git diff --stat", true),
         ("sudo --user deploy git diff --output=x", false),
-        ("sudo -u deploy -- pipo x", true),
+        ("sudo -u deploy -- mytool x", true),
         ("xargs find .", false),
-        ("watch pipo ';id'", false),
+        ("watch mytool ';id'", false),
         ("nohup bash -c id", false),
-        ("unshare -r pipo", false),
+        ("unshare -r mytool", false),
     ] {
         assert_eq!(passes(&list, line), expected, "{line}");
     }

@@ -12,7 +12,7 @@ fn machine() -> World {
         .dir("lib")
         .dir("srv/work/sub")
         .file("srv/work/file", "shared\n");
-    let world = world.exec_file("local/bin/pipo", include_str!("pipo.sh"));
+    let world = world.exec_file("local/bin/mytool", include_str!("mytool.sh"));
     sshd::new_keys(&world, &["key", "plain", "host_key"]);
     let (root, binary) = (world.path(""), world.binary().display().to_string());
     let root = root.display();
@@ -39,7 +39,7 @@ fn setup(world: &World, more: &[&str]) -> Run {
         "host-command",
         "setup",
         "--allow",
-        "pipo",
+        "mytool",
         "--allow",
         "git status",
         "--key",
@@ -49,7 +49,7 @@ fn setup(world: &World, more: &[&str]) -> Run {
         "--expires",
         "29990101",
         "--sudo",
-        "/usr/local/bin/pipo",
+        "/usr/local/bin/mytool",
     ];
     world.run(words.iter().chain(more))
 }
@@ -70,8 +70,8 @@ fn setup_shows_everything_does_it_when_told_and_takes_it_back() {
         "--password *",
         "Match User pipo-runner",
         "restrict,command=\"/usr/local/sbin/miclaw-cmd-wrapper\",from=\"127.0.0.1\",expiry-time=\"29990101\" ssh-ed25519",
-        "NOPASSWD: /usr/local/bin/pipo",
-        "allowed = [\"pipo\", \"git status\"]",
+        "NOPASSWD: /usr/local/bin/mytool",
+        "allowed = [\"mytool\", \"git status\"]",
         "host-command serve",
     ] {
         assert!(shown.output().contains(text), "{text}\n{shown}");
@@ -151,7 +151,7 @@ fn a_list_that_others_can_change_is_not_believed() {
     let world = machine();
     setup(&world, &["--yes"]).succeeds();
     let serve = |world: &World| {
-        world.clone().env("SSH_ORIGINAL_COMMAND", "pipo x").run(["host-command", "serve"])
+        world.clone().env("SSH_ORIGINAL_COMMAND", "mytool x").run(["host-command", "serve"])
     };
     serve(&world).succeeds().stdout("<x>\n");
     let list = "/etc/agent-sandbox/host-commands.toml";
@@ -184,7 +184,7 @@ fn setup_refuses_what_would_break_the_machine() {
     for more in [
         &["--user", "Root!"][..],
         &["--user", "a b"],
-        &["--sudo", "pipo"],
+        &["--sudo", "mytool"],
         &["--sudo", "/bin/a,/bin/b"],
         &["--allow", "a; b"],
         &["--from", "x\" y"],
@@ -237,13 +237,16 @@ fn the_dedicated_user_carries_out_host_commands_and_nothing_else() {
             let destination = ["pipo-runner@127.0.0.1".to_owned(), line.to_owned()];
             world.host(words.into_iter().chain(destination))
         };
-        ask("key", "pipo 'a b'").succeeds().stdout("<a b>\n");
-        ask("key", "AGENT_SANDBOX_CWD=/workspace/sub pipo pwd")
+        ask("key", "mytool 'a b'").succeeds().stdout("<a b>\n");
+        ask("key", "AGENT_SANDBOX_CWD=/workspace/sub mytool pwd")
             .succeeds()
             .stdout("/srv/work/sub\n");
-        ask("key", "pipo read /etc/passwd").code(1).stderr_contains("denied: pipo");
+        ask("key", "mytool read /etc/passwd").code(1).stderr_contains("denied: mytool");
         ask("key", "rm -rf /").code(1).stderr_contains("denied: rm");
-        ask("key", "pipo env").succeeds().stdout_contains("USER=pipo-runner").stdout_lacks("SSH_");
+        ask("key", "mytool env")
+            .succeeds()
+            .stdout_contains("USER=pipo-runner")
+            .stdout_lacks("SSH_");
         // Without a forced command, sshd passes the line to the login shell, which is the installed one.
         let forced = more.starts_with("Include");
         let run = ask("plain", "id");

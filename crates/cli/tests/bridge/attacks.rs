@@ -11,9 +11,9 @@ use crate::stage::{Stage, until};
 fn h1_no_shell_reads_what_the_agent_sent() {
     let stage = Stage::new();
     let odd = ["; id", "$(id)", "`id`", "*", "~", "a\nb", "| id", "&& id", "'", "\"", "\\"];
-    let argv: Vec<&str> = ["pipo"].into_iter().chain(odd).collect();
+    let argv: Vec<&str> = ["mytool"].into_iter().chain(odd).collect();
     stage.ask(&argv).gave(&format!("<{}>\n", odd.join("><")));
-    stage.ask(&["pipo; id"]).denied("pipo; id", "not among the host commands");
+    stage.ask(&["mytool; id"]).denied("mytool; id", "not among the host commands");
 }
 
 #[test]
@@ -84,11 +84,11 @@ fn h2_known_tools_run_nothing_and_show_nothing() {
 fn h5_commands_get_a_clean_environment() {
     let stage = Stage::new();
     let container = stage
-        .container(&["pipo"])
+        .container(&["mytool"])
         .env("LD_PRELOAD", "/x.so")
         .env("GIT_DIR", "/x")
         .env("SECRET", "x");
-    let env = container.host(["pipo", "env"]).succeeds().output();
+    let env = container.host(["mytool", "env"]).succeeds().output();
     for name in ["LD_PRELOAD", "GIT_DIR", "SECRET", "SSH_ORIGINAL_COMMAND", "AGENT_SANDBOX"] {
         assert!(!env.contains(name), "{env}");
     }
@@ -99,19 +99,19 @@ fn h5_commands_get_a_clean_environment() {
 
 #[test]
 fn h6_programs_are_found_where_the_list_says_and_nowhere_else() {
-    let stage = Stage::with(&json!({ "allowed": ["pipo", "ls", "tool"] }));
+    let stage = Stage::with(&json!({ "allowed": ["mytool", "ls", "tool"] }));
     let evil = "#!/bin/sh\necho evil\n";
     let world = stage
         .world
         .clone()
-        .exec_file("work/pipo", evil)
+        .exec_file("work/mytool", evil)
         .exec_file("work/ls", evil)
         .exec_file("work/tool", evil);
     // A container that shadows its own PATH changes nothing on the host.
-    let container = stage.container(&["pipo", "ls"]);
+    let container = stage.container(&["mytool", "ls"]);
     let workspace = stage.world.path("container/workspace");
     let path = format!("/run/agent-sandbox/bridge/bin:{}:/usr/bin:/bin", workspace.display());
-    container.env("PATH", path).host(["pipo", "x"]).succeeds().stdout("<x>\n");
+    container.env("PATH", path).host(["mytool", "x"]).succeeds().stdout("<x>\n");
     assert!(stage.ask(&["ls"]).out.contains("file"));
     assert_eq!(stage.ask(&["tool"]).code, Some(127));
     // Also not if a directory of the list leads there.
@@ -123,15 +123,15 @@ fn h6_programs_are_found_where_the_list_says_and_nowhere_else() {
 #[test]
 fn h6_a_program_in_the_place_of_another_is_told_apart_on_record() {
     let stage = Stage::new();
-    let program = stage.world.path("bin/pipo").display().to_string();
+    let program = stage.world.path("bin/mytool").display().to_string();
     let hash = || {
         let sum = stage.world.host(["sha256sum", &program]).succeeds().output();
         json!(sum.split(' ').next().unwrap())
     };
-    stage.ask(&["pipo", "x"]).gave("<x>\n");
+    stage.ask(&["mytool", "x"]).gave("<x>\n");
     let first = hash();
-    let _ = stage.world.clone().exec_file("bin/pipo", "#!/bin/sh\necho another\n");
-    stage.ask(&["pipo", "x"]).gave("another\n");
+    let _ = stage.world.clone().exec_file("bin/mytool", "#!/bin/sh\necho another\n");
+    stage.ask(&["mytool", "x"]).gave("another\n");
     let lines = stage.audit(2);
     assert_eq!((&lines[0]["sha256"], &lines[1]["sha256"]), (&first, &hash()));
     assert_ne!(first, hash());
@@ -160,27 +160,27 @@ fn h8_paths_that_the_container_does_not_share_are_refused() {
         &inside("../secret"),
         "/proc/self/environ",
     ] {
-        stage.ask(&["pipo", "read", path]).denied("pipo", "shares with the host");
+        stage.ask(&["mytool", "read", path]).denied("mytool", "shares with the host");
         stage
-            .ask(&["pipo", "read", &format!("--file={path}")])
-            .denied("pipo", "shares with the host");
+            .ask(&["mytool", "read", &format!("--file={path}")])
+            .denied("mytool", "shares with the host");
     }
-    stage.ask(&["pipo", "read", "file"]).gave("shared\n");
-    stage.ask(&["pipo", "read", &inside("file")]).gave("shared\n");
+    stage.ask(&["mytool", "read", "file"]).gave("shared\n");
+    stage.ask(&["mytool", "read", &inside("file")]).gave("shared\n");
     // The control: a list that allows it passes the same path.
-    let open = Stage::with(&json!({ "allowed": [{ "cmd": "pipo", "paths": "any" }] }));
-    open.ask(&["pipo", "read", open.world.path("secret").to_str().unwrap()]).gave("the host's\n");
+    let open = Stage::with(&json!({ "allowed": [{ "cmd": "mytool", "paths": "any" }] }));
+    open.ask(&["mytool", "read", open.world.path("secret").to_str().unwrap()]).gave("the host's\n");
 }
 
 #[test]
 fn h9_the_broker_does_not_run_its_own_program() {
-    let stage = Stage::with(&json!({ "allowed": ["agent-sandbox", "innocent", "pipo"] }));
+    let stage = Stage::with(&json!({ "allowed": ["agent-sandbox", "innocent", "mytool"] }));
     let binary = stage.world.binary();
     symlink(binary, stage.world.path("bin/agent-sandbox")).unwrap();
     symlink(binary, stage.world.path("bin/innocent")).unwrap();
     stage.ask(&["agent-sandbox", "--version"]).denied("agent-sandbox", "its own host");
     stage.ask(&["innocent", "--version"]).denied("innocent", "its own host");
-    stage.ask(&["pipo", "x"]).gave("<x>\n");
+    stage.ask(&["mytool", "x"]).gave("<x>\n");
 }
 
 #[test]
@@ -190,11 +190,13 @@ fn h11_a_working_directory_that_leads_out_is_not_entered() {
     symlink("..", stage.world.path("work/up")).unwrap();
     let workspace = stage.world.path("container/workspace");
     for dir in ["etc", "up", "..", "sub/../..", "none"] {
-        stage.ask_in(&["pipo", "pwd"], workspace.join(dir)).denied("pipo", "the working directory");
+        stage
+            .ask_in(&["mytool", "pwd"], workspace.join(dir))
+            .denied("mytool", "the working directory");
     }
-    stage.ask_in(&["pipo", "pwd"], "/").denied("pipo", "the working directory");
+    stage.ask_in(&["mytool", "pwd"], "/").denied("mytool", "the working directory");
     let sub = stage.world.path("work/sub");
-    stage.ask_in(&["pipo", "pwd"], workspace.join("sub")).gave(&format!("{}\n", sub.display()));
+    stage.ask_in(&["mytool", "pwd"], workspace.join("sub")).gave(&format!("{}\n", sub.display()));
 }
 
 #[test]
@@ -220,7 +222,7 @@ fn h11_a_directory_that_is_swapped_again_and_again_never_becomes_another() {
         for _ in 0..testkit::rounds(60, 2000) {
             for name in ["real", "turn"] {
                 let answer = stage.ask_in(
-                    &["pipo", "read", "mark"],
+                    &["mytool", "read", "mark"],
                     stage.world.path("container/workspace").join(name),
                 );
                 assert!(!answer.out.contains("outside"), "{answer:?}");
@@ -234,34 +236,34 @@ fn h11_a_directory_that_is_swapped_again_and_again_never_becomes_another() {
 #[test]
 fn both_lists_must_allow_a_request() {
     let deployment = |world: &std::path::Path| {
-        format!("allowed = ['pipo x', 'git status']\npath = [{world:?}, '/usr/bin']\ntimeout = 7")
+        format!("allowed = ['mytool x', 'git status']\npath = [{world:?}, '/usr/bin']\ntimeout = 7")
     };
     let probe = Stage::new();
     let stage = Stage::under(&json!({}), &deployment(&probe.world.path("bin")));
-    stage.ask(&["pipo", "x", "y"]).gave("<x><y>\n");
-    stage.ask(&["pipo", "y"]).denied("pipo", "only `pipo x`");
+    stage.ask(&["mytool", "x", "y"]).gave("<x><y>\n");
+    stage.ask(&["mytool", "y"]).denied("mytool", "only `mytool x`");
     stage.ask(&["git", "log"]).denied("git", "only `git status`");
-    probe.ask(&["pipo", "y"]).gave("<y>\n");
+    probe.ask(&["mytool", "y"]).gave("<y>\n");
 }
 
 #[test]
 fn each_request_is_written_down_and_none_runs_unwritten() {
     let stage = Stage::new();
-    stage.ask(&["pipo", "code", "3"]);
+    stage.ask(&["mytool", "code", "3"]);
     stage.ask(&["rm", "-rf", "/"]).denied("rm", "not among");
     let lines = stage.audit(2);
-    assert_eq!(lines[0]["argv"], json!(["pipo", "code", "3"]));
+    assert_eq!(lines[0]["argv"], json!(["mytool", "code", "3"]));
     assert_eq!(
         (&lines[0]["outcome"], &lines[0]["code"], &lines[0]["transport"]),
         (&json!("ended"), &json!(3), &json!("unix"))
     );
-    assert_eq!(lines[0]["program"], json!(stage.world.path("bin/pipo")));
+    assert_eq!(lines[0]["program"], json!(stage.world.path("bin/mytool")));
     assert_eq!((&lines[1]["outcome"], &lines[1]["code"]), (&json!("denied"), &json!(1)));
     let log = stage.world.path("state/audit.jsonl");
     assert_eq!(fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o600);
     fs::remove_file(&log).unwrap();
     fs::create_dir(&log).unwrap();
-    let answer = stage.ask(&["pipo", "x"]);
+    let answer = stage.ask(&["mytool", "x"]);
     assert!(
         answer.err.contains("cannot write the audit log") && answer.code == Some(1),
         "{answer:?}"
@@ -269,11 +271,11 @@ fn each_request_is_written_down_and_none_runs_unwritten() {
     fs::remove_dir(&log).unwrap();
     // Also not when the log is full: a client that floods it blocks only itself.
     fs::File::create(&log).unwrap().set_len(256 << 20).unwrap();
-    let answer = stage.ask(&["pipo", "x"]);
+    let answer = stage.ask(&["mytool", "x"]);
     assert!(answer.err.contains("it is full") && answer.code == Some(1), "{answer:?}");
     fs::remove_file(&log).unwrap();
     stage.ask(&["rm", &"x".repeat(900_000)]).denied("rm", "not among");
     stage.audit(1);
     assert!(fs::metadata(&log).unwrap().len() < 40_000);
-    until("it works again", || (stage.ask(&["pipo", "x"]).code == Some(0)).then_some(()));
+    until("it works again", || (stage.ask(&["mytool", "x"]).code == Some(0)).then_some(()));
 }

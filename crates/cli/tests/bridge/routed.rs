@@ -8,7 +8,7 @@ use crate::stage::denied;
 
 /// View of the container. If there is a relay, its socket replaces the key.
 fn container(sshd: &Sshd, way: &serde_json::Value) -> World {
-    let routes = json!({ "way": way, "commands": [["pipo"], ["git", "status"]] });
+    let routes = json!({ "way": way, "commands": [["mytool"], ["git", "status"]] });
     sshd.world.write("routes.json", routes.to_string());
     let (binary, root) = (sshd.world.binary().display(), sshd.world.path(""));
     let script = format!(
@@ -16,7 +16,7 @@ fn container(sshd: &Sshd, way: &serde_json::Value) -> World {
         mkdir -p /run/agent-sandbox/bridge/bin {root}/workspace
         touch /run/agent-sandbox/agent-sandbox
         mount -o bind {binary} /run/agent-sandbox/agent-sandbox
-        for name in pipo git; do ln -s ../../agent-sandbox /run/agent-sandbox/bridge/bin/$name; done
+        for name in mytool git; do ln -s ../../agent-sandbox /run/agent-sandbox/bridge/bin/$name; done
         cp {root}/routes.json /run/agent-sandbox/bridge/routes.json
         mount -t tmpfs tmpfs /mnt
         mkdir /mnt/workspace
@@ -42,7 +42,7 @@ fn user(sshd: &Sshd) -> String {
 
 fn list(world: &World) -> String {
     format!(
-        "allowed = ['pipo', 'git status']\nmounts = [{{ container = '/mnt/workspace', host = '{}' }}]\npath = ['{}', '/usr/bin']",
+        "allowed = ['mytool', 'git status']\nmounts = [{{ container = '/mnt/workspace', host = '{}' }}]\npath = ['{}', '/usr/bin']",
         world.path("work").display(),
         world.path("bin").display()
     )
@@ -54,19 +54,19 @@ fn the_agent_does_not_notice_ssh() {
     sshd.world.write("list.toml", list(&sshd.world));
     let container = container(&sshd, &ssh(&sshd, "known_hosts", false));
     container
-        .host(["pipo", "a b", "", "$(id)", "'", ";"])
+        .host(["mytool", "a b", "", "$(id)", "'", ";"])
         .succeeds()
         .stdout("<a b><><$(id)><'><;>\n");
-    container.host(["pipo", "code", "9"]).code(9);
-    container.host(["sh", "-c", "echo hello | pipo cat"]).succeeds().stdout("hello\n");
-    container.host(["pipo", "both"]).stdout("to-out\n").stderr("to-err\n");
+    container.host(["mytool", "code", "9"]).code(9);
+    container.host(["sh", "-c", "echo hello | mytool cat"]).succeeds().stdout("hello\n");
+    container.host(["mytool", "both"]).stdout("to-out\n").stderr("to-err\n");
     let sub = container.clone().cwd("/mnt/workspace/sub");
-    sub.host(["pipo", "pwd"])
+    sub.host(["mytool", "pwd"])
         .succeeds()
         .stdout(&format!("{}\n", sshd.world.path("work/sub").display()));
-    sub.host(["pipo", "read", "/mnt/workspace/file"]).succeeds().stdout("shared\n");
-    denied(sub.host(["pipo", "read", "../../secret"]), "pipo", "leads out");
-    container.host(["pipo", "a\nb"]).code(125).stderr_contains("cannot send this command by SSH");
+    sub.host(["mytool", "read", "/mnt/workspace/file"]).succeeds().stdout("shared\n");
+    denied(sub.host(["mytool", "read", "../../secret"]), "mytool", "leads out");
+    container.host(["mytool", "a\nb"]).code(125).stderr_contains("cannot send this command by SSH");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn the_hosts_key_is_pinned() {
         ("no_hosts", false, false),
         ("no_hosts", true, true),
     ] {
-        let run = container(&sshd, &ssh(&sshd, known, accept_new)).host(["pipo", "x"]);
+        let run = container(&sshd, &ssh(&sshd, known, accept_new)).host(["mytool", "x"]);
         if works {
             run.succeeds().stdout("<x>\n");
         } else {
@@ -116,11 +116,11 @@ fn a_relay_needs_no_key_in_the_agents_reach() {
     sshd.world.write("list.toml", list(&sshd.world));
     let relay = relay(&sshd);
     let container = container(&sshd, &json!({ "unix": { "socket": sshd.world.path("relay") } }));
-    container.host(["pipo", "a b", "$(id)"]).succeeds().stdout("<a b><$(id)>\n");
-    container.host(["pipo", "code", "9"]).code(9);
-    container.host(["sh", "-c", "echo hello | pipo cat"]).succeeds().stdout("hello\n");
-    container.host(["pipo", "both"]).stdout("to-out\n").stderr("to-err\n");
-    denied(container.host(["pipo", "read", "/etc/passwd"]), "pipo", "shares with the host");
+    container.host(["mytool", "a b", "$(id)"]).succeeds().stdout("<a b><$(id)>\n");
+    container.host(["mytool", "code", "9"]).code(9);
+    container.host(["sh", "-c", "echo hello | mytool cat"]).succeeds().stdout("hello\n");
+    container.host(["mytool", "both"]).stdout("to-out\n").stderr("to-err\n");
+    denied(container.host(["mytool", "read", "/etc/passwd"]), "mytool", "shares with the host");
     drop(relay);
-    container.host(["pipo", "x"]).code(125);
+    container.host(["mytool", "x"]).code(125);
 }

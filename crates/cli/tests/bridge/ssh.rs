@@ -27,11 +27,11 @@ fn pid_in(sshd: &Sshd, path: &str) -> i32 {
 #[test]
 fn requests_run_with_streams_and_exit_codes() {
     let sshd = Sshd::new("");
-    sshd.ask("pipo 'a b' \"c  d\" e\\ f ''").succeeds().stdout("<a b><c  d><e f><>\n");
-    sshd.ask("pipo both").succeeds().stdout("to-out\n").stderr("to-err\n");
-    sshd.ask("pipo code 7").code(7);
-    sshd.ask("pipo die").code(137);
-    let mut cat = sshd.world.start(sshd.words("key", &[], &["pipo", "cat"]));
+    sshd.ask("mytool 'a b' \"c  d\" e\\ f ''").succeeds().stdout("<a b><c  d><e f><>\n");
+    sshd.ask("mytool both").succeeds().stdout("to-out\n").stderr("to-err\n");
+    sshd.ask("mytool code 7").code(7);
+    sshd.ask("mytool die").code(137);
+    let mut cat = sshd.world.start(sshd.words("key", &[], &["mytool", "cat"]));
     for line in ["one\n", "two\n"] {
         cat.send(line);
         cat.wait_for(line);
@@ -48,17 +48,17 @@ fn requests_run_with_streams_and_exit_codes() {
 #[test]
 fn e2_bypasses_of_wrappers_do_nothing() {
     let sshd = Sshd::new(
-        "allowed = ['pipo', 'git status', 'git', 'docker ps', 'systemctl', 'journalctl']",
+        "allowed = ['mytool', 'git status', 'git', 'docker ps', 'systemctl', 'journalctl']",
     );
     sshd.world.clone().git_init("work");
     let mark = sshd.world.path("mark");
     let mark = mark.display();
     for line in [
         &format!("git version; touch {mark}"),
-        &format!("pipo x && touch {mark}"),
-        &format!("pipo $(touch {mark})"),
-        &format!("pipo `touch {mark}`"),
-        &format!("pipo x\ntouch {mark}"),
+        &format!("mytool x && touch {mark}"),
+        &format!("mytool $(touch {mark})"),
+        &format!("mytool `touch {mark}`"),
+        &format!("mytool x\ntouch {mark}"),
         &format!("git -c 'alias.x=!touch {mark}' x"),
         &format!("git -c 'core.pager=touch {mark}' -p log"),
         &format!("git -c 'core.sshCommand=touch {mark}' fetch ssh://x/y"),
@@ -74,10 +74,10 @@ fn e2_bypasses_of_wrappers_do_nothing() {
         "/usr/bin/git status",
         "sudo git status",
         "sh -c id",
-        "pipo *",
-        "pipo ~",
-        "pipo > /tmp/x",
-        "pipo 'open",
+        "mytool *",
+        "mytool ~",
+        "mytool > /tmp/x",
+        "mytool 'open",
     ] {
         let run = sshd.ask(line);
         assert!(!sshd.world.has("mark"), "{line} ran\n{run}");
@@ -104,13 +104,13 @@ fn h3_forwarding_terminals_sftp_and_variables_are_refused() {
     sshd.client(&["-W", &target], &[]).fails().stdout("");
     sshd.plain(&["-W", &target], &[]).stdout_contains("SSH-2.0");
     let back = ["-o", "ExitOnForwardFailure=yes", "-R", "0:127.0.0.1:1"];
-    sshd.client(&back, &["pipo", "x"]).fails().stdout("");
+    sshd.client(&back, &["mytool", "x"]).fails().stdout("");
     sshd.plain(&back, &["echo", "x"]).succeeds().stdout_contains("x\n");
     let socket = format!("{}:127.0.0.1:1", sshd.world.path("back").display());
     let back = ["-o", "ExitOnForwardFailure=yes", "-R", &socket];
-    sshd.client(&back, &["pipo", "x"]).fails().stdout("");
+    sshd.client(&back, &["mytool", "x"]).fails().stdout("");
     let tty = ["-tt", "-o", "LogLevel=INFO"];
-    let run = sshd.client(&tty, &["pipo", "x"]);
+    let run = sshd.client(&tty, &["mytool", "x"]);
     assert!(run.messages().contains("PTY allocation request failed"), "{run}");
     if testkit::user() == testkit::User::Root {
         // sshd of an ordinary user cannot chown terminals.
@@ -121,13 +121,13 @@ fn h3_forwarding_terminals_sftp_and_variables_are_refused() {
     let last = audit(&sshd, 1).pop().unwrap();
     assert_eq!((&last["argv"][0], &last["outcome"]), (&"internal-sftp".into(), &"denied".into()));
     let variable = ["-o", "SetEnv=LD_PRELOAD=/x.so GIT_SSH=x SECRET=x"];
-    sshd.client(&variable, &["pipo", "env"])
+    sshd.client(&variable, &["mytool", "env"])
         .succeeds()
         .stdout_lacks("SECRET")
         .stdout_lacks("LD_PRELOAD");
     sshd.plain(&["-o", "SetEnv=SECRET=x"], &["env"]).stdout_contains("SECRET=x");
     let agent = sshd.world.clone().env("SSH_AUTH_SOCK", sshd.world.path("agent"));
-    agent.host(sshd.words("key", &["-A"], &["pipo", "env"])).stdout_lacks("SSH_AUTH_SOCK");
+    agent.host(sshd.words("key", &["-A"], &["mytool", "env"])).stdout_lacks("SSH_AUTH_SOCK");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn h4_a_key_is_bound_to_its_place_and_time() {
         (",expiry-time=\"20200101\"", false),
     ] {
         let sshd = Sshd::with_options("", options);
-        let run = sshd.ask("pipo x");
+        let run = sshd.ask("mytool x");
         if works {
             run.succeeds().stdout("<x>\n");
         } else {
@@ -149,10 +149,10 @@ fn h4_a_key_is_bound_to_its_place_and_time() {
 
 #[test]
 fn h7_a_client_that_goes_takes_its_command_along() {
-    let sshd = Sshd::new("allowed = [{ cmd = 'pipo', paths = 'any' }]");
+    let sshd = Sshd::new("allowed = [{ cmd = 'mytool', paths = 'any' }]");
     for (name, signal) in [("one", Signal::TERM), ("two", Signal::KILL)] {
         let file = sshd.world.path(name).display().to_string();
-        let client = sshd.world.start(sshd.words("key", &[], &["pipo", "flee", &file, "stay"]));
+        let client = sshd.world.start(sshd.words("key", &[], &["mytool", "flee", &file, "stay"]));
         let pid = pid_in(&sshd, name);
         assert!(runs(pid));
         client.signal(signal);
@@ -162,8 +162,8 @@ fn h7_a_client_that_goes_takes_its_command_along() {
     assert!(audit(&sshd, 2).iter().all(|line| line["outcome"] == "gone"));
     // The control: sshd itself does not restrict such a command.
     let file = sshd.world.path("three").display().to_string();
-    let pipo = sshd.world.path("bin/pipo").display().to_string();
-    sshd.plain(&[], &[&pipo, "flee", &file]).succeeds();
+    let mytool = sshd.world.path("bin/mytool").display().to_string();
+    sshd.plain(&[], &[&mytool, "flee", &file]).succeeds();
     let pid = pid_in(&sshd, "three");
     assert!(runs(pid));
     sshd.world.host(["kill", "-KILL", &pid.to_string()]).succeeds();
@@ -172,25 +172,25 @@ fn h7_a_client_that_goes_takes_its_command_along() {
 #[test]
 fn h7_time_output_and_number_have_limits() {
     let sshd = Sshd::new(
-        "allowed = ['pipo', { cmd = 'pipo wait', timeout = 1 }]\noutput = 1000\nparallel = 1",
+        "allowed = ['mytool', { cmd = 'mytool wait', timeout = 1 }]\noutput = 1000\nparallel = 1",
     );
-    sshd.ask("pipo wait").code(124).stderr_contains("took longer than 1 seconds");
-    let run = sshd.ask("pipo flood").code(137).stderr_contains("printed more than 1000 bytes");
+    sshd.ask("mytool wait").code(124).stderr_contains("took longer than 1 seconds");
+    let run = sshd.ask("mytool flood").code(137).stderr_contains("printed more than 1000 bytes");
     assert_eq!(run.output().len(), 1000);
-    let mut first = sshd.world.start(sshd.words("key", &[], &["pipo", "echo", "here"]));
+    let mut first = sshd.world.start(sshd.words("key", &[], &["mytool", "echo", "here"]));
     first.wait_for("here");
-    denied(sshd.ask("pipo x"), "pipo", "1 host commands are already running");
+    denied(sshd.ask("mytool x"), "mytool", "1 host commands are already running");
     first.close_input();
     first.wait().succeeds();
-    sshd.ask("pipo x").succeeds();
+    sshd.ask("mytool x").succeeds();
 }
 
 #[test]
 fn nothing_passes_without_a_list() {
     let sshd = Sshd::new("");
     std::fs::remove_file(sshd.world.path("list.toml")).unwrap();
-    sshd.ask("pipo x").code(1).stdout("").stderr_contains("without it, no command is allowed");
+    sshd.ask("mytool x").code(1).stdout("").stderr_contains("without it, no command is allowed");
     let mut file = std::fs::File::create(sshd.world.path("list.toml")).unwrap();
-    file.write_all(b"allowed = ['pipo'").unwrap();
-    sshd.ask("pipo x").code(1).stdout("").stderr_contains("invalid list of host commands");
+    file.write_all(b"allowed = ['mytool'").unwrap();
+    sshd.ask("mytool x").code(1).stdout("").stderr_contains("invalid list of host commands");
 }

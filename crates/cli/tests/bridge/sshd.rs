@@ -7,7 +7,7 @@ use std::path::Path;
 use testkit::{Namespace, Process, Run, World, need};
 
 /// Command that sshd runs on the host.
-const PIPO: &str = include_str!("pipo.sh");
+const MYTOOL: &str = include_str!("mytool.sh");
 
 pub(crate) struct Sshd {
     pub world: World,
@@ -26,7 +26,7 @@ impl Sshd {
     /// Starts an sshd with further options for `key`.
     pub(crate) fn with_options(keys: &str, options: &str) -> Self {
         let world = World::new()
-            .exec_file("bin/pipo", PIPO)
+            .exec_file("bin/mytool", MYTOOL)
             .dir("state")
             .dir("work/sub")
             .file("work/file", "shared\n");
@@ -38,7 +38,7 @@ impl Sshd {
             if keys.contains("allowed") {
                 keys.to_owned()
             } else {
-                format!("allowed = ['pipo', 'git status', 'git log']\n{keys}")
+                format!("allowed = ['mytool', 'git status', 'git log']\n{keys}")
             },
         );
         world.write("list.toml", list);

@@ -10,7 +10,7 @@ use testkit::{Namespace, Process, Run, Signal, World};
 pub(crate) use testkit::{PATIENCE, until};
 
 /// Program of the host. The container has none of this name.
-const PIPO: &str = include_str!("pipo.sh");
+const MYTOOL: &str = include_str!("mytool.sh");
 
 pub(crate) struct Stage {
     pub world: World,
@@ -20,7 +20,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts a broker whose session may run `pipo` and some git commands.
+    /// Starts a broker whose session may run `mytool` and some git commands.
     pub(crate) fn new() -> Self {
         Self::with(&json!({}))
     }
@@ -37,7 +37,7 @@ impl Stage {
 
     fn build(keys: &Value, deployment: Option<&str>) -> Self {
         let world = World::new()
-            .exec_file("bin/pipo", PIPO)
+            .exec_file("bin/mytool", MYTOOL)
             .dir("session/bridge")
             .dir("session/broker")
             .dir("state")
@@ -48,7 +48,7 @@ impl Stage {
             world.write("deployment.toml", text);
         }
         let mut list = json!({
-            "allowed": ["pipo", "git status", "git log", "git diff"],
+            "allowed": ["mytool", "git status", "git log", "git diff"],
             "mounts": [{ "container": world.path("container/workspace"), "host": world.path("work") }],
             "path": [world.path("bin"), "/usr/bin", "/bin"],
         });

@@ -240,13 +240,13 @@ fn a_home_that_does_not_exist_is_an_error_and_is_not_made() {
 #[test]
 #[cfg(feature = "docker")]
 fn host_command_check_prints_a_line_for_each_entry() {
-    let config = "[host_commands]\nenabled = true\nallowed = ['pipo', { cmd = 'git status', args = 'none' },\n\
+    let config = "[host_commands]\nenabled = true\nallowed = ['mytool', { cmd = 'git status', args = 'none' },\n\
         { cmd = 'make', args = ['test', 'lint*'], deny = ['-C'], paths = 'any', timeout = 60, cwd = '/srv', env = { A = 'hush' } }]\n";
     let world = World::new().file("project/sandbox.toml", config);
     let check = ["--trust", "host-command", "check", "--list", "/nowhere"];
     let run = world.run(check).succeeds();
     for line in [
-        "pipo: any arguments, shared paths only, no rules for this tool\n",
+        "mytool: any arguments, shared paths only, no rules for this tool\n",
         "git status: no arguments, shared paths only, rules for this tool\n",
         "make: arguments test lint*, never -C, any path, in /srv, with A, at most 60 s, ",
     ] {

@@ -4,8 +4,6 @@ use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
 
 use sandbox_linux::clock;
 use sandbox_linux::file;
@@ -21,9 +19,6 @@ use super::baseline::{Baseline, Id};
 const MAX_RECORD: u64 = 64 << 20;
 /// Smallest backward step of the wall clock that is noticed.
 const STEP: i64 = 20_000_000;
-/// Largest normal lag of the clock for file timestamps behind the exact clock. It lags by one tick, which is at most
-/// 10 ms, and by more while the hypervisor deschedules the processor that updates it.
-const LAG: i64 = 12_000_000;
 /// Allowance for a file server, which sets timestamps from its own clock.
 const FOREIGN: i64 = 120 * SECOND;
 const SECOND: i64 = 1_000_000_000;
@@ -54,9 +49,9 @@ pub(super) type Stamp = (i64, i64, u64, u64);
 /// set back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Started {
-    /// The clock for file timestamps.
+    /// The wall clock. Records of earlier versions have the clock for file timestamps, which lags by up to a tick.
     wall: Instant,
-    /// The exact wall clock, read together with `since_boot`. Missing in records of earlier versions.
+    /// The wall clock, read together with `since_boot`. Missing in records of earlier versions.
     #[serde(default)]
     exact: Option<Instant>,
     since_boot: Instant,
@@ -78,13 +73,13 @@ impl Started {
         let foreign = |root: &PathBuf| Dir::open(root).is_ok_and(|dir| dir.has_foreign_clock());
         let foreign_clock = roots.iter().any(foreign);
         let (exact, since_boot) = clock::wall_and_boot();
-        Self { wall: stamping_clock(), exact: Some(exact), since_boot, foreign_clock }
+        Self { wall: exact, exact: Some(exact), since_boot, foreign_clock }
     }
 
     /// Returns a timestamp that no change during the run precedes.
     pub(super) fn stamp(self, same_boot: bool) -> Instant {
         let (now, now_boot) = clock::wall_and_boot();
-        // The start was read from the clock for timestamps of local files, so no later change precedes it.
+        // The command starts after the next tick of the clock for timestamps, so no change of it precedes the start.
         let margin = if self.foreign_clock { FOREIGN } else { 0 };
         // If the wall clock advanced less than the boot clock, it was set back. Only exact clocks can show this: the
         // clock for file timestamps may stop for longer than a step.
@@ -97,18 +92,6 @@ impl Started {
         let stamp = nanos(self.wall) - margin - if same_boot { set_back } else { 0 };
         (stamp.div_euclid(SECOND), u32::try_from(stamp.rem_euclid(SECOND)).unwrap_or(0))
     }
-}
-
-/// Reads the clock for file timestamps, after waiting until it advances. While it is stopped, files of an earlier run have
-/// its time too, and would count as new.
-fn stamping_clock() -> Instant {
-    for _ in 0..100 {
-        if nanos(clock::wall_exactly()) - nanos(clock::wall()) <= LAG {
-            break;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    clock::wall()
 }
 
 fn nanos((seconds, nanos): Instant) -> i64 {

@@ -7,16 +7,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use sandbox_linux::process::{ProcessHandle, Program};
-use sandbox_linux::{channel, fd, signal};
+use sandbox_linux::{channel, clock, fd, signal};
 use sandbox_protocol::ExitCode;
 use sandbox_protocol::report;
 
 use sandbox_policy::text::shown;
 
 /// Becomes the command, in the process that bubblewrap starts inside the sandbox. `arguments` are the descriptor of the
-/// channel, `--` and the command. Returns only on failure.
+/// channel, the moment at which the record of the run was complete, `--` and the command. Returns only on failure.
 pub fn start(arguments: &[OsString], environment: &[(OsString, OsString)]) -> (ExitCode, String) {
-    let [number, _, command @ ..] = arguments else {
+    let [number, moment, _, command @ ..] = arguments else {
         return (ExitCode::Setup, "no command".into());
     };
     let sender =
@@ -32,6 +32,8 @@ pub fn start(arguments: &[OsString], environment: &[(OsString, OsString)]) -> (E
     {
         return (ExitCode::Setup, format!("cannot start the command: {error}"));
     }
+    // Any later change has a later timestamp than files that changed before the run.
+    clock::wait_for_tick(moment.to_str().and_then(|moment| moment.parse().ok()).unwrap_or(0));
     become_command(command, environment)
 }
 

@@ -1,4 +1,4 @@
-//! Finds the program in an entry that begins with a runner, such as `sudo -u deploy pipo`.
+//! Finds the program in an entry that begins with a runner, such as `sudo -u deploy mytool`.
 
 use std::path::Path;
 

@@ -24,7 +24,7 @@ fn the_guides_example_works_by_ssh_and_its_key_ends_with_it() {
             ],
             "host_commands": {{
                 "enabled": true, "transport": "ssh", "port": {}, "user": "pipo-runner",
-                "host": "host.docker.internal", "allowed": ["pipo", "git status"]
+                "host": "host.docker.internal", "allowed": ["mytool", "git status"]
             }} }} }}"#,
         stage.docker.ssh_client(),
         machine.network,
@@ -37,16 +37,16 @@ fn the_guides_example_works_by_ssh_and_its_key_ends_with_it() {
         .bring_up()
         .succeeds()
         .stderr_contains(
-            "granted: host commands git, pipo: they run on this machine, as `pipo-runner`",
+            "granted: host commands git, mytool: they run on this machine, as `pipo-runner`",
         )
         .stderr_contains(&format!("its SSH key is authorized in `{KEYS}` until the session stops"));
-    let pipo = |line: &str| stage.sh(&format!("pipo {line}"));
-    pipo("'a b' '$(id)' ''").succeeds().stdout("<a b><$(id)><>\n");
-    pipo("both").succeeds().stdout("to-out\n").stderr("to-err\n");
-    pipo("code 7").code(7);
-    pipo("die").code(137);
-    stage.sh("echo hello | pipo cat").succeeds().stdout("hello\n");
-    pipo("env").succeeds().stdout_contains("USER=pipo-runner");
+    let mytool = |line: &str| stage.sh(&format!("mytool {line}"));
+    mytool("'a b' '$(id)' ''").succeeds().stdout("<a b><$(id)><>\n");
+    mytool("both").succeeds().stdout("to-out\n").stderr("to-err\n");
+    mytool("code 7").code(7);
+    mytool("die").code(137);
+    stage.sh("echo hello | mytool cat").succeeds().stdout("hello\n");
+    mytool("env").succeeds().stdout_contains("USER=pipo-runner");
     // The container sends more commands than the host allows. The host decides.
     stage.sh("git status").code(1).stdout("").stderr_contains("denied: git\n");
     let keys = machine.keys();
@@ -61,7 +61,7 @@ fn the_guides_example_works_by_ssh_and_its_key_ends_with_it() {
     assert!(told.output().contains(keys.trim_end()), "{told}");
     // The engine restarts the container, and with it the relay.
     stage.docker.run(["restart", "--time", "5", &stage.container()]).succeeds();
-    pipo("x").succeeds().stdout("<x>\n");
+    mytool("x").succeeds().stdout("<x>\n");
     let key = format!("home/.local/share/agent-sandbox/boxes/{id}/keys/ssh_key");
     assert!(stage.world.has(&key));
     stage.down().succeeds();
@@ -74,9 +74,9 @@ fn h4_the_agent_cannot_read_the_key_and_another_host_is_not_believed() {
     let machine = Machine::new();
     let stage = &machine.stage;
     let path = "env = { PATH = '/workspace:/run/agent-sandbox/bridge/bin:/bin:/usr/bin' }";
-    machine.configure(path, "allowed = ['pipo']");
+    machine.configure(path, "allowed = ['mytool']");
     stage.bring_up().succeeds();
-    stage.sh("pipo x").succeeds().stdout("<x>\n");
+    stage.sh("mytool x").succeeds().stdout("<x>\n");
     stage.sh("id -u; stat -c %u-%a /run/secrets/ssh_key").succeeds().stdout("1000\n65530-400\n");
     for path in ["/run/secrets/ssh_key", "/run/agent-sandbox/private/keys/ssh_key"] {
         stage.sh(&format!("cat {path}")).fails().stdout("").stderr_contains("denied");
@@ -85,7 +85,7 @@ fn h4_the_agent_cannot_read_the_key_and_another_host_is_not_believed() {
     stage.sh("printf '#!/bin/sh\\nid -u; cat /run/secrets/*' > /workspace/ssh; chmod +x /workspace/ssh").succeeds();
     stage.docker.run(["restart", "--time", "5", &stage.container()]).succeeds();
     stage.sh("ssh").fails().stdout("1000\n");
-    stage.sh("pipo x").succeeds().stdout("<x>\n");
+    stage.sh("mytool x").succeeds().stdout("<x>\n");
     // It also cannot replace, inspect or end the relay.
     stage.sh("rm /run/agent-sandbox/relay/socket").fails();
     let relay = r#"pid=$(grep -l "^Uid:.65530" /proc/[0-9]*/status | head -n 1 | cut -d/ -f3); test -n "$pid" || exit 99"#;
@@ -99,20 +99,20 @@ fn h4_the_agent_cannot_read_the_key_and_another_host_is_not_believed() {
     }
     // If the host's key differs from the pinned one, nothing is sent. The first run is the control.
     let other = stage.world.read("other_key.pub");
-    machine.configure("", &format!("allowed = ['pipo']\nhost_key = '{}'", other.trim()));
+    machine.configure("", &format!("allowed = ['mytool']\nhost_key = '{}'", other.trim()));
     stage.bring_up().succeeds().stderr_contains("was recreated");
-    stage.sh("pipo x").code(255).stdout("").stderr_contains("Host key verification failed");
+    stage.sh("mytool x").code(255).stdout("").stderr_contains("Host key verification failed");
     // The first host key that answers is accepted only with `accept-new`.
-    machine.configure("", "allowed = ['pipo']\nhost_key = 'accept-new'");
+    machine.configure("", "allowed = ['mytool']\nhost_key = 'accept-new'");
     stage.bring_up().succeeds();
-    stage.sh("pipo x").succeeds().stdout("<x>\n");
+    stage.sh("mytool x").succeeds().stdout("<x>\n");
     // Disabled: no key, no relay, no shim, no name for the host.
-    machine.configure("", "allowed = ['pipo']");
+    machine.configure("", "allowed = ['mytool']");
     let text =
         stage.world.read("project/sandbox.toml").replace("enabled = true", "enabled = false");
     stage.world.write("project/sandbox.toml", text);
     stage.bring_up().succeeds().stderr_lacks("host commands");
-    stage.sh("pipo x").code(127);
+    stage.sh("mytool x").code(127);
     stage.sh("ls /run/secrets").fails();
     stage.sh("ls /run/agent-sandbox/relay /run/agent-sandbox/bridge").fails();
     stage.sh("grep host.docker.internal /etc/hosts").fails();
@@ -127,9 +127,9 @@ fn h4_the_agent_cannot_read_the_key_and_another_host_is_not_believed() {
 fn h3_h4_a_key_in_the_agents_hands_runs_host_commands_from_there_and_nothing_else() {
     let machine = Machine::new();
     let stage = &machine.stage;
-    machine.configure(ALONE, "allowed = ['pipo']");
+    machine.configure(ALONE, "allowed = ['mytool']");
     stage.bring_up().succeeds().stderr_contains("the agent can read the SSH key");
-    stage.sh("pipo 'a b'; pipo code 7").code(7).stdout("<a b>\n");
+    stage.sh("mytool 'a b'; mytool code 7").code(7).stdout("<a b>\n");
     stage.sh("stat -c %u-%a /run/secrets/ssh_key").succeeds().stdout("1000-400\n");
     let key =
         stage.sh("cat /run/secrets/ssh_key").succeeds().stdout_contains("PRIVATE KEY").output();
@@ -139,16 +139,18 @@ fn h3_h4_a_key_in_the_agents_hands_runs_host_commands_from_there_and_nothing_els
         stage.sh(&format!("ssh -F none -i /run/secrets/ssh_key -p {port} {known} {more}"))
     };
     let host = "pipo-runner@host.docker.internal";
-    ssh(&format!("{host} pipo x")).succeeds().stdout("<x>\n");
+    ssh(&format!("{host} mytool x")).succeeds().stdout("<x>\n");
     ssh(&format!("{host} rm -rf /")).code(1).stdout("").stderr_contains("denied: rm\n");
-    ssh(&format!("{host} 'pipo x; id'")).code(1).stdout("").stderr_contains("denied: pipo\n");
+    ssh(&format!("{host} 'mytool x; id'")).code(1).stdout("").stderr_contains("denied: mytool\n");
     ssh(&format!("-T {host} < /dev/null"))
         .code(1)
         .stdout("")
         .stderr_contains("there is no command");
     ssh(&format!("-W 127.0.0.1:{} {host}", machine.port)).fails().stdout("");
-    ssh(&format!("-tt {host} pipo x")).stderr_contains("PTY allocation request failed");
-    ssh(&format!("-o ExitOnForwardFailure=yes -R 0:127.0.0.1:1 {host} pipo x")).fails().stdout("");
+    ssh(&format!("-tt {host} mytool x")).stderr_contains("PTY allocation request failed");
+    ssh(&format!("-o ExitOnForwardFailure=yes -R 0:127.0.0.1:1 {host} mytool x"))
+        .fails()
+        .stdout("");
     // Stolen, it is refused from elsewhere. The control is another key without that limit.
     stage.world.write("stolen", key);
     make_key(&stage.world, "admins");
@@ -169,7 +171,7 @@ fn h3_h4_a_key_in_the_agents_hands_runs_host_commands_from_there_and_nothing_els
     let text = stage.world.read("project/sandbox.toml").replace("transport = 'ssh'", "");
     stage.world.write("project/sandbox.toml", text);
     stage.bring_up().succeeds();
-    stage.sh("pipo x; ls /run/secrets").fails().stdout("<x>\n");
+    stage.sh("mytool x; ls /run/secrets").fails().stdout("<x>\n");
 }
 
 /// A stored key is authorized by the administrator. A configuration that cannot be applied leaves nothing behind.
@@ -177,17 +179,17 @@ fn h3_h4_a_key_in_the_agents_hands_runs_host_commands_from_there_and_nothing_els
 fn a_stored_key_is_used_and_what_is_missing_is_named() {
     let machine = Machine::new();
     let stage = &machine.stage;
-    machine.configure("", "allowed = ['pipo']\nssh_key_secret = 'pipo_key'");
+    machine.configure("", "allowed = ['mytool']\nssh_key_secret = 'tool_key'");
     stage
         .bring_up()
         .code(125)
-        .stderr_contains("secret `pipo_key` is not stored")
-        .stderr_contains("secret set pipo_key < KEY");
+        .stderr_contains("secret `tool_key` is not stored")
+        .stderr_contains("secret set tool_key < KEY");
     make_key(&stage.world, "admins");
-    stage.world.run_with_input("not a key", ["secret", "set", "pipo_key"]).succeeds();
+    stage.world.run_with_input("not a key", ["secret", "set", "tool_key"]).succeeds();
     stage.bring_up().code(125).stderr_contains("it is not a private key");
     let private = stage.world.read("admins");
-    stage.world.run_with_input(&private, ["secret", "set", "pipo_key"]).succeeds();
+    stage.world.run_with_input(&private, ["secret", "set", "tool_key"]).succeeds();
     let public = stage.world.path("admins.pub").display().to_string();
     let gateway = machine.gateway.rsplit_once('.').unwrap().0;
     let setup =
@@ -195,7 +197,7 @@ fn a_stored_key_is_used_and_what_is_missing_is_named() {
     stage.world.run(setup).succeeds();
     let before = machine.keys();
     stage.bring_up().succeeds().stderr_lacks("authorized_keys");
-    stage.sh("pipo x; test -e /run/secrets/pipo_key").succeeds().stdout("<x>\n");
+    stage.sh("mytool x; test -e /run/secrets/tool_key").succeeds().stdout("<x>\n");
     stage.down().succeeds();
     assert_eq!(machine.keys(), before);
     // A deployment without `authorized_keys`: the line is printed.
@@ -203,13 +205,13 @@ fn a_stored_key_is_used_and_what_is_missing_is_named() {
         .world
         .host(["sed", "-i", "/^authorized_keys/d", "/etc/agent-sandbox/host-commands.toml"])
         .succeeds();
-    machine.configure("", "allowed = ['pipo']");
+    machine.configure("", "allowed = ['mytool']");
     let told = stage.bring_up().succeeds().stderr_contains("host commands need this line");
-    stage.sh("pipo x").code(255).stdout("");
+    stage.sh("mytool x").code(255).stdout("");
     let told = told.messages();
     let line = told.lines().find(|line| line.starts_with("restrict,command=")).unwrap();
     stage.world.host(["sh", "-c", &format!("echo '{line}' >> {KEYS}")]).succeeds();
-    stage.sh("pipo x").succeeds().stdout("<x>\n");
+    stage.sh("mytool x").succeeds().stdout("<x>\n");
     // An image without a client is refused before anything runs.
     let text = stage.world.read("project/sandbox.toml");
     let text = text.replace(stage.docker.ssh_client(), stage.docker.busybox());

@@ -8,7 +8,7 @@ use testkit::{Docker, Namespace, Process, Run, World, need};
 
 use super::stage::Stage;
 
-const PIPO: &str = include_str!("../../bridge/pipo.sh");
+const MYTOOL: &str = include_str!("../../bridge/mytool.sh");
 /// File with the authorized keys of the dedicated user.
 pub(super) const KEYS: &str = "/var/lib/agent-sandbox/pipo-runner/.ssh/authorized_keys";
 
@@ -22,14 +22,14 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Creates a machine whose list allows `pipo`, with this configuration and an image that has an SSH client.
+    /// Creates a machine whose list allows `mytool`, with this configuration and an image that has an SSH client.
     #[track_caller]
     pub(super) fn new() -> Self {
         let docker = Docker::new();
         let (network, gateway) = docker.network();
         let stage = Stage::new("");
-        let world = host(&stage.world.clone().exec_file("local/bin/pipo", PIPO));
-        let setup = ["host-command", "setup", "--allow", "pipo", "--yes"];
+        let world = host(&stage.world.clone().exec_file("local/bin/mytool", MYTOOL));
+        let setup = ["host-command", "setup", "--allow", "mytool", "--yes"];
         world.run(setup).succeeds();
         let (port, sshd) = sshd(&world, &gateway);
         let stage = stage.moved_to(world);
@@ -59,7 +59,7 @@ impl Machine {
         let target = format!("pipo-runner@{address}");
         let fixed = ["ssh", "-F", "none", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no"];
         let fixed = fixed.into_iter().chain(["-o", "UserKnownHostsFile=/dev/null"]);
-        let line = ["-o", "LogLevel=ERROR", "-i", &key, "-p", &port, &target, "pipo", "x"];
+        let line = ["-o", "LogLevel=ERROR", "-i", &key, "-p", &port, &target, "mytool", "x"];
         self.stage.world.host(fixed.chain(line))
     }
 }

@@ -35,6 +35,20 @@ const PLANTED: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// Timestamps advance in ticks, and a run often starts in the tick in which the user wrote a file.
+#[test]
+fn files_written_just_before_a_run_are_the_users() {
+    let world = World::new();
+    for round in 0..30 {
+        // The first thing that the command does. The control for `.envrc`, and it must never be missed.
+        let run =
+            format!("echo {round} > .envrc; exec '{}' touch Makefile", world.binary().display());
+        let run = world.host(sh(&run)).succeeds();
+        run.stderr_contains("Makefile").stderr_lacks(".envrc");
+        world.host(["rm", "Makefile"]).succeeds();
+    }
+}
+
 fn plant(world: &World, script: &str) -> String {
     world.clone().exec_file("project/evil.sh", EVIL);
     format!("rm -rf .git/hooks; {script}")
