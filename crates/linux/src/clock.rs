@@ -1,5 +1,6 @@
 //! Clocks behind file timestamps, and dates as text.
 
+use rustix::fs::{MemfdFlags, Mode, fchmod, fstat, memfd_create};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Returns the coarse wall clock, which the kernel uses for file timestamps, as seconds and nanoseconds.
@@ -27,22 +28,37 @@ pub fn wall_and_boot() -> ((i64, u32), (i64, u32)) {
     pair
 }
 
-/// Returns the monotonic clock in nanoseconds, for [`wait_for_tick`].
+/// Returns the monotonic clock in nanoseconds, for [`wait_for_timestamps`].
 pub fn monotonic() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
-/// Waits until the clock for file timestamps has passed a moment of [`monotonic`]. Files that change afterwards have a
-/// later timestamp than every file that changed before the moment.
+/// Waits until file timestamps are later than a moment of [`monotonic`]. Files that change afterwards have a later
+/// timestamp than every file that changed before the moment.
 ///
-/// The clock advances with each tick, at most 10 ms apart, and later if the hypervisor deschedules the processor.
-pub fn wait_for_tick(moment: u64) {
+/// Since Linux 6.13 this takes microseconds. Earlier kernels advance the clock for file timestamps with each tick, at most
+/// 10 ms apart, and later if the hypervisor deschedules the processor.
+pub fn wait_for_timestamps(moment: u64) {
     for _ in 0..50_000 {
-        if nanoseconds(ClockId::MonotonicCoarse) > moment {
+        if nanoseconds(ClockId::MonotonicCoarse) > moment || advance_timestamps().unwrap_or(false) {
             return;
         }
         std::thread::sleep(std::time::Duration::from_micros(200));
     }
+}
+
+/// Makes the kernel use an exact timestamp, which no later timestamp of any file precedes. Returns false if the kernel
+/// used the clock that advances with each tick.
+///
+/// Since Linux 6.13 a file whose timestamp was read gets an exact one at its next change:
+/// <https://docs.kernel.org/filesystems/multigrain-ts.html>.
+fn advance_timestamps() -> rustix::io::Result<bool> {
+    // Kernels before 6.3 refuse `NOEXEC_SEAL`. Kernels with `vm.memfd_noexec=2` refuse a file without it.
+    let file = memfd_create("timestamp", MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)?;
+    fstat(&file)?;
+    fchmod(&file, Mode::RUSR)?;
+    let changed = fstat(&file)?;
+    Ok((changed.st_ctime, u32::try_from(changed.st_ctime_nsec).unwrap_or(0)) > wall())
 }
 
 /// Returns whole seconds since 1970.
@@ -102,7 +118,27 @@ fn read(clock: ClockId) -> (i64, u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::date_time;
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn files_that_change_after_the_wait_are_later_than_files_that_changed_before() {
+        let dir = tempfile::tempdir().unwrap();
+        for round in 0..50 {
+            let [before, after] =
+                ["before", "after"].map(|name| dir.path().join(format!("{name}{round}")));
+            std::fs::write(&before, "").unwrap();
+            let (moment, start) = (monotonic(), wall_exactly());
+            wait_for_timestamps(moment);
+            std::fs::write(&after, "").unwrap();
+            let changed = |path| {
+                let meta = std::fs::metadata(path).unwrap();
+                (meta.ctime(), u32::try_from(meta.ctime_nsec()).unwrap())
+            };
+            assert!(changed(&before) < start && start < changed(&after), "{round}");
+        }
+    }
 
     #[test]
     fn date_time_formats_calendar_dates() {

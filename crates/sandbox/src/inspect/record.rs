@@ -79,7 +79,7 @@ impl Started {
     /// Returns a timestamp that no change during the run precedes.
     pub(super) fn stamp(self, same_boot: bool) -> Instant {
         let (now, now_boot) = clock::wall_and_boot();
-        // The command starts after the next tick of the clock for timestamps, so no change of it precedes the start.
+        // The command starts when file timestamps are later than the start, so none of its changes precedes it.
         let margin = if self.foreign_clock { FOREIGN } else { 0 };
         // If the wall clock advanced less than the boot clock, it was set back. Only exact clocks can show this: the
         // clock for file timestamps may stop for longer than a step.

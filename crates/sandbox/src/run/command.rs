@@ -33,7 +33,7 @@ pub fn start(arguments: &[OsString], environment: &[(OsString, OsString)]) -> (E
         return (ExitCode::Setup, format!("cannot start the command: {error}"));
     }
     // Any later change has a later timestamp than files that changed before the run.
-    clock::wait_for_tick(moment.to_str().and_then(|moment| moment.parse().ok()).unwrap_or(0));
+    clock::wait_for_timestamps(moment.to_str().and_then(|moment| moment.parse().ok()).unwrap_or(0));
     become_command(command, environment)
 }
 

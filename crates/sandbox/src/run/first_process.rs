@@ -10,7 +10,7 @@ use sandbox_linux::namespace::Inside;
 use sandbox_linux::process::{self, Child, ProcessHandle};
 use sandbox_linux::root::{self, Failure};
 use sandbox_linux::seccomp::CgroupNamespaces;
-use sandbox_linux::{channel, fd, signal};
+use sandbox_linux::{channel, clock, fd, signal};
 use sandbox_protocol::ExitCode;
 use sandbox_protocol::report;
 
@@ -25,8 +25,9 @@ pub(super) fn start(plan: &Plan, own: &Root, sender: &OwnedFd) -> io::Result<Chi
     let mut environment = plan.environment.set.clone();
     environment.insert("PWD".into(), plan.config.cwd.clone().into());
     let environment: Vec<_> = environment.into_iter().collect();
+    let recorded = clock::monotonic();
     enclosure::start(own.enclosure, || {
-        let first = First { plan, own, sender, environment: &environment };
+        let first = First { plan, own, sender, environment: &environment, recorded };
         first.run(&entry).unwrap_or_else(|failure| {
             report_failure(sender, &failure);
             ExitCode::Setup.into()
@@ -76,6 +77,8 @@ struct First<'p> {
     own: &'p Root,
     sender: &'p OwnedFd,
     environment: &'p [(OsString, OsString)],
+    /// Monotonic time after the record of the run was complete.
+    recorded: u64,
 }
 
 impl First<'_> {
@@ -121,7 +124,11 @@ impl First<'_> {
         });
         let (code, why) =
             match started.and_then(|()| signal::unblock()).and_then(|()| signal::restore_pipe()) {
-                Ok(()) => become_command(&self.plan.command, self.environment),
+                Ok(()) => {
+                    // Any later change has a later timestamp than files that changed before the run.
+                    clock::wait_for_timestamps(self.recorded);
+                    become_command(&self.plan.command, self.environment)
+                }
                 Err(error) => (ExitCode::Setup, format!("cannot start the command: {error}")),
             };
         // If this fails, the exit code still shows the failure.
