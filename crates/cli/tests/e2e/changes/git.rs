@@ -470,7 +470,7 @@ fn a_symbolic_ref_waits_for_its_target_and_is_refused_without_one() {
         "refused: .git/refs/heads/none  points to `refs/heads/nothing`, which does not exist",
         "refused: .git/refs/heads/round  points to `refs/heads/round`, which does not exist",
         "refused: .git/refs/heads/used  `refs/heads/user` points to it",
-        "held: .git/refs/heads/held",
+        "held back: .git/refs/heads/held",
     ] {
         assert!(run.messages().contains(text), "{text}\n{run}");
     }
