@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use crate::inspect::{self, InspectInput, Report, Run};
 use sandbox_git::protect::{self as git, Budget, GitProtection};
+use sandbox_linux::clock;
 use sandbox_policy::Host;
 
 pub(crate) const WHOLE: Budget =
@@ -136,11 +137,10 @@ impl World {
         let git = self.discover(roots);
         let roots: Vec<_> = roots.iter().map(|root| self.path(root)).collect();
         let config_files = [".agent-sandbox.json", "sandbox.toml"].map(|name| roots[0].join(name));
-        inspect::begin(
-            &self.host,
-            &InspectInput { roots: &roots, git: &git, config_files: &config_files },
-        )
-        .unwrap()
+        let input = InspectInput { roots: &roots, git: &git, config_files: &config_files };
+        let run = inspect::begin(&self.host, &input).unwrap();
+        clock::wait_for_timestamps(clock::monotonic()); // as each run does before it starts the command
+        run
     }
 
     /// Starts a run, does `plant`, and finishes the run.
