@@ -82,3 +82,28 @@ fn names_of_files_show_their_line_breaks_in_every_report() {
         let _ = run.stderr_lacks("\nerror: forged");
     }
 }
+
+#[test]
+fn names_in_commits_show_their_line_breaks_in_every_report() {
+    for (why, trick, shown) in
+        TRICKS.into_iter().chain([("line break", r"\nerror: forged", "\\nerror: forged")])
+    {
+        let world = World::new().file("project/a", "a\n").git_init("project");
+        let commit = format!(
+            "d=$(printf 'a{trick}b.'); mkdir -p .github/workflows; echo x > \".github/workflows/$d.yml\"; \
+             git add -A; git commit -qm \"$d\""
+        );
+        world.run(["--session", "s", "sh", "-ec", &commit]).succeeds();
+        for line in [&["diff"][..], &["diff", "--stat"], &["apply", "--dry-run"], &["apply"]] {
+            // The patch itself is exact on a pipe.
+            let run = world.run([&line[..1], &["-s", "s"], &line[1..]].concat());
+            assert!(!run.messages().contains("\nerror: forged"), "{why}: {run}");
+            if line != ["diff"] {
+                is_plain(&run);
+                assert!(!run.output().contains("\nerror: forged"), "{why}: {run}");
+            }
+        }
+        let run = world.run(["apply", "-s", "s"]);
+        run.stderr_contains("commit ").stderr_contains(shown);
+    }
+}

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_git::changes::{Held, HostChange, RefChange};
 use sandbox_git::refs::{RefValue, short};
-use sandbox_linux::escape::{name, visible};
+use sandbox_linux::escape::{name, one_line};
 
 use super::open::OpenRoot;
 use super::select::Selected;
@@ -54,7 +54,7 @@ impl<'r> Shown<'r> {
             return vec![["D".into(), self.name(here), "the repository".into()]];
         }
         let refs = repository.changes.refs.iter().map(|change| {
-            let words = visible(&change.describe());
+            let words = one_line(&change.describe());
             [letter(change).to_string(), self.path(&change.name, here), words]
         });
         let checkouts = repository.changes.checkouts.iter().flat_map(|checkout| {
@@ -68,14 +68,14 @@ impl<'r> Shown<'r> {
                 ("index", "M", format!("{} {entries}", change.count))
             });
             head.into_iter().chain(index).map(|(name, letter, words)| {
-                [letter.to_owned(), self.path(checkout.prefix.join(name), here), visible(&words)]
+                [letter.to_owned(), self.path(checkout.prefix.join(name), here), one_line(&words)]
             })
         });
         let invalid = repository
             .changes
             .invalid
             .iter()
-            .map(|(inner, why)| ["!".to_owned(), self.path(inner, here), visible(why)]);
+            .map(|(inner, why)| ["!".to_owned(), self.path(inner, here), one_line(why)]);
         refs.chain(checkouts).chain(invalid).collect()
     }
 
@@ -90,7 +90,7 @@ impl<'r> Shown<'r> {
             held.map(|held| (checkout.prefix.join("index"), held))
         });
         let words =
-            |(inner, held): (PathBuf, &Held)| (self.path(inner, here), visible(&held.describe()));
+            |(inner, held): (PathBuf, &Held)| (self.path(inner, here), one_line(&held.describe()));
         refs.chain(indexes).map(words).collect()
     }
 
@@ -110,16 +110,16 @@ impl<'r> Shown<'r> {
             let named = change.commits.iter().take(most.unwrap_or(usize::MAX));
             let before = lines.len();
             lines.extend(
-                named.map(|one| format!("      {} {}", short(&one.id), visible(&one.subject))),
+                named.map(|one| format!("      {} {}", short(&one.id), one_line(&one.subject))),
             );
             let more = change.count - (lines.len() - before);
             if more > 0 {
                 lines.push(format!("      … and {more} more; `diff --json` lists up to 1000"));
             }
-            let held = change.held.iter().map(|held| visible(&held.describe()));
+            let held = change.held.iter().map(|held| one_line(&held.describe()));
             lines.extend(held.map(|held| format!("      runs code later: {held}")));
             lines.extend(
-                change.refused.iter().map(|why| format!("      refused: {}", visible(why))),
+                change.refused.iter().map(|why| format!("      refused: {}", one_line(why))),
             );
         }
         lines.extend(rows.map(|[letter, path, words]| format!("  {letter} {path}  {words}")));
@@ -128,7 +128,7 @@ impl<'r> Shown<'r> {
                 .changes
                 .refused
                 .iter()
-                .map(|why| format!("  refused: {}", visible(why))),
+                .map(|why| format!("  refused: {}", one_line(why))),
         );
         lines
     }

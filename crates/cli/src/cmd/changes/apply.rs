@@ -19,8 +19,8 @@ use crate::cmd;
 use crate::cmd::here;
 use crate::cmd::sessions::freeze::freeze;
 use crate::failed::{Failed, Outcome};
-use crate::ui::{Stdio, Tone, and_more, ask, visible};
-use sandbox_linux::escape::name;
+use crate::ui::{Stdio, Tone, and_more, ask};
+use sandbox_linux::escape::{name, one_line};
 
 /// Applies a session's changes, all or those at the named paths.
 pub(crate) fn run(flags: &Flags, asked: &Apply, host: &Host, io: &mut Stdio<'_>) -> Outcome {
@@ -130,7 +130,7 @@ fn print(
     let most = io.most(steps.len());
     for (step, words) in &steps[..most] {
         let path = shown(step.root, step.path.as_path());
-        let words = if words.is_empty() { String::new() } else { format!("  {}", visible(words)) };
+        let words = if words.is_empty() { String::new() } else { format!("  {}", one_line(words)) };
         io.data(&format!("{} {path}{words}\n", stat::sign(step.status())));
     }
     if most < steps.len() {
@@ -140,7 +140,7 @@ fn print(
         let most = io.most(lefts.len());
         for left in &lefts[..most] {
             let text = format!("{}  {}", shown(left.root, left.path.as_path()), left.why);
-            io.labelled(tone, label, &visible(&text));
+            io.labelled(tone, label, &one_line(&text));
         }
         if most < lefts.len() {
             io.labelled(tone, label, &and_more(lefts.len() - most));
