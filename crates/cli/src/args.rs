@@ -35,6 +35,7 @@ use crate::failed::Failed;
 #[derive(Debug, Parser)]
 #[command(
     name = "agent-sandbox",
+    bin_name = "agent-sandbox",
     version,
     disable_version_flag = true,
     about = "Run any AI agent so that it can do its work and nothing else",

@@ -9,7 +9,7 @@ use sandbox_protocol::ExitCode;
 
 #[cfg(feature = "layers")]
 use crate::args::changes::Command as Changes;
-use crate::args::help::width;
+use crate::args::help::{subcommands, width};
 #[cfg(feature = "docker")]
 use crate::args::image::Image;
 #[cfg(feature = "proxy")]
@@ -26,7 +26,7 @@ use crate::ui::Stdio;
 /// Runs the program.
 pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> std::process::ExitCode {
     let program = meant_for_a_program(&args);
-    let json = wants_json(&args);
+    let (json, secret) = (wants_json(&args), names_secret(&args));
     let failed = match parse(args) {
         Typed::Understood(cli) => {
             io.colour(cli.flags.color, host);
@@ -42,7 +42,7 @@ pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> std::
                 io.data(&text);
                 return ExitCode::Success.into();
             }
-            match refused(&answer, &text) {
+            match refused(&answer, &text, secret) {
                 failed if json || failed.hint.is_some() => failed,
                 failed => {
                     io.say(text.trim_end());
@@ -68,25 +68,30 @@ fn report(failed: &Failed, json: bool, program: Option<&str>, io: &mut Stdio<'_>
 }
 
 /// Turns an error of clap into ours. Without a hint, the text of clap says more.
-fn refused(answer: &clap::Error, text: &str) -> Failed {
+fn refused(answer: &clap::Error, text: &str, secret: bool) -> Failed {
     #[cfg(feature = "proxy")]
-    if may_hold_secret(answer, text) {
+    if (secret || text.contains("Usage: agent-sandbox secret")) && repeats_a_word(answer) {
         // clap repeats the word that it refuses.
         let failed = Failed::usage("`secret` does not take these arguments");
         return Failed { hint: Some(cmd::secret::NOT_AN_ARGUMENT.into()), ..failed };
     }
     #[cfg(not(feature = "proxy"))]
-    let _ = answer;
+    let _ = (answer, secret);
     let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
     Failed { hint: None, ..Failed::usage(message.split_whitespace().collect::<Vec<_>>().join(" ")) }
 }
 
-/// Returns true when an error about the arguments of `secret` repeats one of them.
+/// Returns true if an error can repeat one of the arguments.
 #[cfg(feature = "proxy")]
-fn may_hold_secret(error: &clap::Error, text: &str) -> bool {
+fn repeats_a_word(error: &clap::Error) -> bool {
     use clap::error::ErrorKind::{MissingRequiredArgument, MissingSubcommand};
-    let harmless = matches!(error.kind(), MissingRequiredArgument | MissingSubcommand);
-    text.contains("Usage: agent-sandbox secret") && !harmless
+    !matches!(error.kind(), MissingRequiredArgument | MissingSubcommand)
+}
+
+/// Returns true if the first word that is a subcommand's name is `secret`.
+fn names_secret(args: &[OsString]) -> bool {
+    let mut words = args.iter().skip(1).filter_map(|word| word.to_str());
+    words.find(|word| subcommands().any(|name| name == *word)) == Some("secret")
 }
 
 /// Subcommands that share their name with a program. Arguments that they refuse may have been meant for the program.

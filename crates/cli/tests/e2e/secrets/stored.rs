@@ -78,6 +78,11 @@ fn a_secret_on_the_command_line_is_refused_and_not_repeated() {
         &["secret", KEY],
         &["secret", "rm", "anthropic", KEY],
         &["secret", "test", "anthropic", KEY],
+        &["secret", "set", "anthropic", "--color", KEY],
+        &["secret", "set", "anthropic", &format!("--network={KEY}")],
+        &["secret", "set", "anthropic", &format!("--json={KEY}")],
+        &["--color", KEY, "secret", "set", "anthropic"],
+        &["--cwd", "rm", "secret", "set", "anthropic", KEY],
         &["--json", "secret", "set", "anthropic", KEY],
     ] {
         let refused = world.run_with_input("", words).code(2).stderr_lacks("0123456789abcdef");
@@ -88,6 +93,11 @@ fn a_secret_on_the_command_line_is_refused_and_not_repeated() {
         };
         refused.stdout_lacks("0123456789abcdef");
     }
+    // The name under which the program was started changes nothing.
+    let renamed = world.clone().symlink("renamed", world.binary());
+    let renamed = renamed.path("renamed").display().to_string();
+    let refused = world.host([&renamed, "secret", "set", "anthropic", KEY]).code(2);
+    refused.stdout("").stderr_lacks("0123456789abcdef").stderr_contains("hint: ");
     let by_name = world.run_with_input("", ["secret", "set", "a", "--from-env", KEY]).code(1);
     by_name.stderr_lacks(KEY).stderr_contains("the variable is not set");
     world.run(["secret", "list"]).succeeds().stdout("");
