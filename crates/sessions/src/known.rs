@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::error::ControlError;
 use crate::service::Service;
-use crate::session::Matching;
+use crate::session::{Matching, Name};
 
 /// No session of this name exists.
 #[derive(Debug, Error)]
@@ -28,11 +28,15 @@ impl Hint for UnknownSession {
 
     fn hint(&self) -> Option<String> {
         let Self { name, known } = self;
-        let begin = format!("`agent-sandbox --session {name} COMMAND` creates one");
-        Some(match nearest(name, known) {
-            Some(near) => format!("did you mean `{near}`? {begin}"),
-            None => format!("known sessions: {}; {begin}", listed(known)),
-        })
+        let mut hint = match nearest(name, known) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("known sessions: {};", listed(known)),
+        };
+        // A session cannot have every name.
+        if Name::parse(name).is_ok() {
+            hint += &format!(" `agent-sandbox --session {name} COMMAND` creates one");
+        }
+        Some(hint.trim_end_matches(';').to_owned())
     }
 }
 

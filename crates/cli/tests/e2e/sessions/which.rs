@@ -46,6 +46,8 @@ fn exec_in_a_session_that_is_not_there_is_refused_with_the_nearest_name() {
         let run = world.run(words).code(125);
         run.stderr_contains("there is no session").stderr_contains(said);
     }
+    let invalid = world.run(["exec", "-s", "fix/", "true"]).code(125);
+    invalid.stderr_contains("did you mean `fix`?").stderr_lacks("creates one");
     let list = world.run(["ps"]).succeeds().output();
     assert_eq!(list.lines().count(), 3, "{list}");
     // Every form that may create one, and an existing one.
