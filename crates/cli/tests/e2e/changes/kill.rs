@@ -36,7 +36,7 @@ struct States {
     names: String,
 }
 
-fn world() -> World {
+fn world(engine: &str) -> World {
     let numbers: Vec<_> = (1..=60).map(|number| number.to_string()).collect();
     let world = World::new()
         .file("project/h", numbers.join("\n") + "\n")
@@ -45,12 +45,19 @@ fn world() -> World {
         .file("project/was-file", "x\n")
         .symlink("project/l", "h");
     world.host(["sh", "-c", "chmod 711 d/e; chmod 640 h; mkdir empty; chmod 700 empty"]).succeeds();
-    change(
+    in_session(
         &world,
+        engine,
         "sed -i s/^5$/FIVE/ h; echo new > n; rm -r d empty; ln -sf n l; mkdir m; echo m > m/m; \
          rm -r was-dir; echo f > was-dir; rm was-file; mkdir was-file; echo y > was-file/y",
     );
     world
+}
+
+/// Runs a script in the session `s` with this engine.
+fn in_session(world: &World, engine: &str, script: &str) {
+    let (run, cow) = (world.clone().without_env("AGENT_SANDBOX_MOUNTS"), format!("--cow={engine}"));
+    run.spawn([&cow, "--session", "s", "sh", "-ec", script]).wait().succeeds();
 }
 
 const APPLY: Scene = Scene { prepare: |_| (), command: &["apply"], flags: &[] };
@@ -91,8 +98,8 @@ fn killed(world: &World, words: &[&str], point: &Point) -> bool {
 }
 
 /// Returns every call of a command that changes something.
-fn points(scene: &Scene) -> Vec<Point> {
-    traced(&world(), scene.prepare, scene.command)
+fn points(scene: &Scene, engine: &str) -> Vec<Point> {
+    traced(&world(engine), scene.prepare, scene.command)
 }
 
 fn traced(world: &World, prepare: fn(&World), command: &[&str]) -> Vec<Point> {
@@ -119,8 +126,8 @@ fn traced(world: &World, prepare: fn(&World), command: &[&str]) -> Vec<Point> {
     points
 }
 
-fn states(scene: &Scene) -> States {
-    let world = world();
+fn states(scene: &Scene, engine: &str) -> States {
+    let world = world(engine);
     let mut before = contents(&world);
     (scene.prepare)(&world);
     let apply = [&["apply"], scene.flags].concat();
@@ -143,10 +150,15 @@ fn states(scene: &Scene) -> States {
 /// Kills a scene's command at its points. At the second half of them, kills the recovery, too.
 #[track_caller]
 fn kill_everywhere(scene: &Scene) {
-    let (points, states) = (points(scene), states(scene));
+    kill_with_engine("overlay", rounds(12, 1), scene);
+    kill_with_engine("agentfs", rounds(30, 1), scene);
+}
+
+#[track_caller]
+fn kill_with_engine(engine: &str, step: usize, scene: &Scene) {
+    let (points, states) = (points(scene, engine), states(scene, engine));
     assert!(points.len() > 25, "only {} points", points.len());
-    let step = rounds(12, 1);
-    let again = [points.clone(), self::points(&UNDO)].concat();
+    let again = [points.clone(), self::points(&UNDO, engine)].concat();
     let mut kills = 0;
     for (at, point) in points.iter().enumerate() {
         // `rename` puts the status and the base in place, so it is never skipped.
@@ -155,10 +167,10 @@ fn kill_everywhere(scene: &Scene) {
         }
         let twice: &[bool] = if rounds(0, 1) == 1 { &[false, true] } else { &[at % 2 == 1] };
         for twice in twice {
-            let world = world();
+            let world = world(engine);
             (scene.prepare)(&world);
             kills += usize::from(killed(&world, scene.command, point));
-            let mut how = format!("{:?} killed at {point:?}", scene.command);
+            let mut how = format!("{engine}: {:?} killed at {point:?}", scene.command);
             if *twice {
                 let second = &again[at * 7 % again.len()];
                 let words = if at % 4 == 1 { "undo" } else { "apply" };
@@ -251,10 +263,7 @@ fn two_ways<'s>(undo_first: bool, before: &'s str, after: &'s str) -> [(&'static
 fn repository(engine: &str) -> World {
     need("git");
     let world = World::new().file("project/a", "a\n").file("project/b", "b\n").git_init("project");
-    let cow = format!("--cow={engine}");
-    let script = "echo x >> a; git commit -qam two; git branch nb";
-    let run = world.clone().without_env("AGENT_SANDBOX_MOUNTS");
-    run.spawn([&cow, "--session", "s", "sh", "-ec", script]).wait().succeeds();
+    in_session(&world, engine, "echo x >> a; git commit -qam two; git branch nb");
     world
 }
 
