@@ -109,7 +109,8 @@ fn spawn(prepared: &Prepared, input: &Input) -> io::Result<Child> {
     let mut command = sandbox_linux::process::command(&prepared.program);
     command.arg0(&prepared.argv[0]).args(&prepared.argv[1..]);
     command.env_clear().envs(prepared.env.iter().map(|(name, value)| (name, value)));
-    // The kernel kills the command when this process dies. Its descendants are found by their session.
+    // The kernel kills the command when this process dies: PR_SET_PDEATHSIG(2const). Its descendants are found by
+    // their session.
     sandbox_linux::process::dies_with_caller(&mut command);
     command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.stdin(match input {

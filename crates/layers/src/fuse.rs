@@ -153,8 +153,8 @@ fn run(
     })
 }
 
-/// Invalidates page cache ranges that the kernel holds twice. The kernel waits for readers of these pages, so a thread
-/// that answers reads must not call this.
+/// Invalidates page cache ranges that the kernel holds twice (`FUSE_NOTIFY_INVAL_INODE`). The kernel waits for readers
+/// of these pages, so a thread that answers reads must not call this.
 fn forget(tree: &Tree, notifier: &Notifier) {
     for (id, range) in tree.held_twice() {
         let (start, length) = (range.start.cast_signed(), (range.end - range.start).cast_signed());

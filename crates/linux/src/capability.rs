@@ -24,7 +24,7 @@ pub fn bound(kept: CapabilitySet) -> io::Result<()> {
         if kept.contains(capability) {
             continue;
         }
-        // The number is above the kernel's last capability.
+        // The number is above the kernel's last capability: PR_CAPBSET_READ(2const).
         let Ok(present) = rustix::thread::capability_is_in_bounding_set(capability) else { break };
         if present {
             rustix::thread::remove_capability_from_bounding_set(capability)?;

@@ -3,12 +3,14 @@
 use rustix::fs::{MemfdFlags, Mode, fchmod, fstat, memfd_create};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns the coarse wall clock, which the kernel uses for file timestamps, as seconds and nanoseconds.
+/// Returns the coarse wall clock, which the kernel uses for file timestamps, as seconds and nanoseconds:
+/// `clock_gettime(2)`.
 pub fn wall() -> (i64, u32) {
     read(ClockId::RealtimeCoarse)
 }
 
-/// Returns the precise wall clock. Newer kernels use it for some file timestamps, so these can be ahead of [`wall`].
+/// Returns the precise wall clock. Linux 6.13 and later use it for some file timestamps, so these can be
+/// ahead of [`wall`]: multigrain-ts.rst.
 pub fn wall_exactly() -> (i64, u32) {
     read(ClockId::Realtime)
 }

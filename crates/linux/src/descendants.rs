@@ -20,7 +20,8 @@ pub fn adopt_orphans() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 
-/// Makes the kernel send `SIGTERM` to this process when its parent ends; fails if the parent has already ended.
+/// Makes the kernel send `SIGTERM` to this process when its parent ends; fails if the parent has already ended:
+/// `PR_SET_PDEATHSIG(2const)`.
 pub fn end_with_parent(parent: i32) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
     match rustix::process::getppid() {

@@ -36,7 +36,7 @@ pub fn start(enclosure: Enclosure, body: impl FnOnce() -> i32) -> io::Result<Chi
     let pids = if enclosure.pids { libc::CLONE_NEWPID } else { 0 };
     let network = if enclosure.network { libc::CLONE_NEWNET } else { 0 };
     let flags = always | pids | network;
-    // An outer sandbox refuses cgroup namespaces and already has one.
+    // An outer sandbox refuses cgroup namespaces and already has one: cgroup_namespaces(7).
     let pid = clone(&alone, flags | libc::CLONE_NEWCGROUP).or_else(|_| clone(&alone, flags))?;
     Child::of(pid, body)
 }
@@ -75,7 +75,7 @@ impl Ids {
 }
 
 /// Makes the kernel kill this process when `parent` ends; fails if it has already ended. For a process in a new PID
-/// namespace, in which its parent has no pid.
+/// namespace, in which its parent has no pid: `PR_SET_PDEATHSIG(2const)`.
 pub fn die_with(parent: &ProcessHandle) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // The parent may have ended before the line above took effect.

@@ -109,7 +109,7 @@ pub fn memory_file(name: &str, content: &[u8]) -> io::Result<OwnedFd> {
 /// Creates a sealed, executable memory file.
 pub fn memory_program(name: &str, content: &[u8]) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // `MFD_EXEC` needs Linux 6.3. Older kernels make every memory file executable.
+    // `MFD_EXEC` needs Linux 6.3. Older kernels make every memory file executable: memfd_create(2).
     let fd = rustix::fs::memfd_create(name, flags | MemfdFlags::EXEC)
         .or_else(|_| rustix::fs::memfd_create(name, flags))?;
     let mut rest = content;

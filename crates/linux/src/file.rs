@@ -44,7 +44,7 @@ pub fn readable(path: &Path) -> bool {
 }
 
 /// Cache of directories that root cannot enter inside a sandbox, where it has no capability over files of other users.
-/// For any other user the kernel already refused access outside. Each directory is checked once.
+/// For any other user the kernel already refused access outside: `path_resolution(7)`. Each directory is checked once.
 #[derive(Debug)]
 pub struct BeyondRoot {
     is_root: bool,

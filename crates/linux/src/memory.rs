@@ -38,7 +38,7 @@ pub fn cache_per_thread() {
     NEAR.with(|near| near.on.set(true));
 }
 
-/// Releases the pages of this program's code. The kernel maps them from the page cache again on use.
+/// Releases the pages of this program's code. The kernel maps them from the page cache again on use: madvise(2).
 pub fn release_code() {
     unsafe extern "C" {
         /// Start of the program, set by the linker.

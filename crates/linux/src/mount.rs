@@ -134,7 +134,7 @@ pub fn proc() -> io::Result<OwnedFd> {
 }
 
 /// Mounts a read-only overlay of `upper` over `lower` at `target`. The kernel gets both as lower layers, so nothing can
-/// be written. `upper` may hide names of `lower` with whiteouts.
+/// be written. `upper` may hide names of `lower` with whiteouts: overlayfs.rst.
 pub fn read_only_overlay(upper: &Path, lower: &Path, target: &Path) -> io::Result<()> {
     let mut data = b"userxattr,lowerdir=".to_vec();
     data.extend(escape(upper));

@@ -92,7 +92,7 @@ pub fn written_overlay(lower: &Path, place: Option<&Path>) -> io::Result<()> {
         ensure(upper.join("agent-sandbox-trial").try_exists()?)
     });
     let removed = layers.map_or(Ok(()), |layers| {
-        // The kernel leaves a directory with mode 000 in its work directory.
+        // overlayfs leaves a directory with mode 000 in its work directory: `ovl_workdir_create()`.
         let locked = layers.join("work/work");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         let _ = fs::set_permissions(&locked, mode);

@@ -148,7 +148,7 @@ pub fn fork(body: impl FnOnce() -> i32) -> io::Result<Child> {
     }
 }
 
-/// Makes the kernel kill this process when `parent` ends, and fails if it already has.
+/// Makes the kernel kill this process when `parent` ends, and fails if it already has: `PR_SET_PDEATHSIG(2const)`.
 pub fn die_with_parent(parent: i32) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // The parent may have ended before the line above took effect.
@@ -168,7 +168,7 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Makes the kernel kill a program when the thread that starts it ends for any reason.
+/// Makes the kernel kill a program when the thread that starts it ends for any reason: `PR_SET_PDEATHSIG(2const)`.
 pub fn dies_with_caller(command: &mut Command) -> &mut Command {
     let parent = pid();
     // SAFETY: between fork and exec the closure only makes system calls.
@@ -306,7 +306,7 @@ pub fn is_foreground() -> bool {
 }
 
 /// Stops every process of this process group, as ^Z does, until a shell continues it. The kernel does not stop an
-/// orphaned process group this way.
+/// orphaned process group this way: setpgid(2).
 pub fn stop_group() -> io::Result<()> {
     Ok(rustix::process::kill_current_process_group(Signal::TSTP)?)
 }
@@ -341,8 +341,8 @@ pub fn session_of(pid: i32) -> Option<i32> {
 }
 
 /// Returns true if a process has ended or is ending. The kernel still lists a process that its parent has not waited
-/// for, and one that is closing its files. Releasing an inotify descriptor takes milliseconds, and locks are held until
-/// then.
+/// for (wait(2)), and one that is closing its files. Releasing an inotify descriptor takes milliseconds, and locks are
+/// held until then.
 pub fn has_ended(pid: i32) -> bool {
     /// `PF_EXITING` among the flags of `proc_pid_stat(5)`.
     const EXITING: u64 = 4;

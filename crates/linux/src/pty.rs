@@ -58,7 +58,7 @@ fn pair(ours: OwnedFd, size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((ours, theirs))
 }
 
-/// Changes the size. The kernel sends `SIGWINCH` to the foreground process group.
+/// Changes the size. The kernel sends `SIGWINCH` to the foreground process group: TIOCSWINSZ(2const).
 pub fn resize(terminal: BorrowedFd<'_>, size: Size) -> io::Result<()> {
     let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
     Ok(tcsetwinsize(terminal, size)?)

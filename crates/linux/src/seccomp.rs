@@ -1,4 +1,4 @@
-//! System call filter: refuses calls that agents do not need and that have been used to attack kernels.
+//! System call filter, seccomp(2): refuses calls that agents do not need and that have been used to attack kernels.
 //!
 //! Written as a flat program, without a compiler crate, because two checks have to come first and must return an error
 //! instead of killing: the architecture (i386 on amd64) and the x32 numbers. Where the kernel looks at only 32 bits of

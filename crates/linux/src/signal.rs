@@ -16,7 +16,8 @@ const STOPPING: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 const LAST: i32 = 64;
 
 /// Returns the signals that a wrapper process passes on to its command: those that other processes and terminals send.
-/// Excludes those that the kernel sends for a fault of the process itself, and those for background terminal access.
+/// Excludes those that the kernel sends for a fault of the process itself, and those for background terminal access:
+/// signal(7).
 pub fn passed_on() -> impl Iterator<Item = i32> {
     let more = [
         libc::SIGUSR1,
@@ -56,8 +57,8 @@ pub const WINCH: i32 = libc::SIGWINCH;
 pub struct Arrived {
     /// Number of the signal.
     pub signal: i32,
-    /// True if the kernel sent it, as for a key typed on the terminal. Then every process of the foreground group has
-    /// received it.
+    /// True if the kernel sent it (`SI_KERNEL`, sigaction(2)), as for a key typed on the terminal. Then every process
+    /// of the foreground group has received it.
     pub from_terminal: bool,
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn end_left_behind(state: &Path) -> io::Result<()> {
             match identity(leader).filter(|_| !process::has_ended(leader)) {
                 Some(found) if found == noted => continue,
                 None if noted.ends_with(&boot()) => descendants::end_session(leader)?,
-                // The kernel does not reuse a pid as long as its session has members.
+                // The kernel does not reuse a pid as long as its session has members: fork(2).
                 _ => {}
             }
         }

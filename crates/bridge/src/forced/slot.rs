@@ -5,7 +5,7 @@ use std::path::Path;
 
 use sandbox_linux::lock::LockFile;
 
-/// Takes a free lock, if any. The kernel releases it when its holder ends for any reason.
+/// Takes a free lock, if any. The kernel releases it when its holder ends for any reason: flock(2).
 pub(super) fn take(state: &Path, limit: u32) -> io::Result<Option<LockFile>> {
     for number in 0..limit {
         let path = state.join(format!("slot.{number}"));

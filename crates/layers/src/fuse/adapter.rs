@@ -159,7 +159,7 @@ impl Filesystem for Adapter {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        // `O_TRUNC` is left to the kernel, which first checks whether the file is being executed.
+        // Without `FUSE_ATOMIC_O_TRUNC`, the kernel truncates. It first checks whether the file is being executed.
         let opened = match self.tree.open(ino.0) {
             Ok(opened) => opened,
             Err(error) => return reply.error(errno(error)),

@@ -2,7 +2,7 @@
 //! backing file (passthrough).
 //!
 //! The kernel requires that all passthrough openings of a file use the same backing file, and refuses page cache
-//! openings beside them. Direct openings can be mixed with both.
+//! openings beside them. Direct openings can be mixed with both: fuse-passthrough.rst, fuse-io.rst.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -39,7 +39,8 @@ impl OpenMode {
 pub(super) struct Backing {
     /// True when the kernel supports and permits passthrough.
     pub(super) passthrough: AtomicBool,
-    /// True when direct I/O keeps the page cache of other openings coherent (Linux 6.6).
+    /// True when direct I/O keeps the page cache of other openings coherent (Linux 6.6,
+    /// `FUSE_DIRECT_IO_ALLOW_MMAP`).
     pub(super) direct: AtomicBool,
     open: Mutex<HashMap<u64, Open>>,
 }

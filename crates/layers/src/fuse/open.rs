@@ -19,7 +19,8 @@ thread_local! {
 pub(super) struct Adapter {
     pub(super) tree: Arc<Tree>,
     pub(super) backing: Backing,
-    /// True when the kernel supports directories without `FUSE_OPENDIR` (Linux 5.1).
+    /// True when the kernel supports directories without `FUSE_OPENDIR` (Linux 5.1,
+    /// `FUSE_NO_OPENDIR_SUPPORT`).
     pub(super) no_opendir: AtomicBool,
     /// Sends unsolicited notifications to the kernel.
     notifier: Arc<OnceLock<Notifier>>,
@@ -89,7 +90,7 @@ pub(super) fn behind(items: &[Item], offset: u64) -> &[Item] {
 pub(super) fn open_flags(flags: i32, unchanged: bool, mode: &OpenMode) -> FopenFlags {
     let mut answer = match mode {
         OpenMode::Cached if unchanged => FopenFlags::FOPEN_KEEP_CACHE,
-        // The kernel rejects cache flags together with passthrough.
+        // The kernel rejects cache flags together with passthrough: fuse-passthrough.rst.
         OpenMode::Cached | OpenMode::Passthrough(_) => FopenFlags::empty(),
         OpenMode::Direct => FopenFlags::FOPEN_DIRECT_IO,
     };

@@ -105,7 +105,7 @@ impl Upper {
         Ok(names.map_err(failed)?.into_iter().filter_map(of_the_user).collect())
     }
 
-    /// Returns true if the kernel marked an entry as copied up.
+    /// Returns true if the kernel marked an entry as copied up: `overlay.origin`, overlayfs.rst.
     pub(super) fn is_copy(&self, path: &Path) -> Result<bool, LayerError> {
         let dir = lookup(&self.root, path.parent().unwrap_or(Path::new("")), DIR);
         let failed = self.failed(path);

@@ -152,7 +152,7 @@ pub(super) fn drop_set_ids(inode: &mut Inode) {
     }
 }
 
-/// Rejects sizes beyond the kernel's maximum offset.
+/// Rejects sizes beyond the kernel's maximum offset: `EFBIG`, ftruncate(2).
 pub(super) fn check_size(size: u64) -> Result<()> {
     if size > i64::MAX as u64 { Err(Errno::FBIG) } else { Ok(()) }
 }

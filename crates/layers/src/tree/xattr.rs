@@ -84,7 +84,7 @@ impl State {
     }
 }
 
-/// Rejects ACLs (`system.`): the kernel does not enforce them on this mount.
+/// Rejects ACLs (`system.`): without `FUSE_POSIX_ACL`, the kernel does not enforce them on this mount.
 fn check_name(name: &OsStr) -> Result<()> {
     match name.as_bytes() {
         name if name.starts_with(b"system.") => Err(Errno::OPNOTSUPP),

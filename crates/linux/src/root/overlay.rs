@@ -1,7 +1,8 @@
 //! Writable overlays: a host directory below, layers of a session above.
 //!
 //! The kernel takes the paths of all layers in one string with its own separators, and the upper and work directory
-//! must be on one mount. So all of them are first bound to plain paths on the stage, which need no escaping.
+//! must be on one mount (overlayfs.rst). So all of them are first bound to plain paths on the stage, which need no
+//! escaping.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

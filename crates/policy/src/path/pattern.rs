@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::name::NameMatcher;
 
-/// Longest path that the kernel accepts, including the final NUL: `PATH_MAX`.
+/// Longest path that the kernel accepts, including the final NUL: `PATH_MAX`, `path_resolution(7)`.
 const PATH_MAX: usize = 4096;
 
 /// The path or glob of a rule, absolute but not yet resolved.

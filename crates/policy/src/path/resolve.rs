@@ -161,7 +161,7 @@ fn enter(Place { path: dir, links, .. }: &Place, name: &OsStr) -> Place {
     let Some(target) = target else {
         return Place { path, kind: Kind::Missing, links };
     };
-    // The kernel resolves `..` in a link against the real directory, component by component.
+    // The kernel resolves `..` in a link against the real directory, component by component: path_resolution(7).
     let start = if target.is_absolute() { PathBuf::from("/") } else { dir.clone() };
     let mut at = Place { path: start, kind: Kind::Dir, links };
     for component in target.components() {

@@ -175,7 +175,7 @@ fn remedy(facts: &Facts, why: &str) -> &'static str {
     }
 }
 
-/// First kernel with overlay mounts in user namespaces.
+/// First kernel with overlay mounts in user namespaces: commit 459c7c565ac3.
 const OVERLAY: (u32, u32) = (5, 11);
 
 fn overlay(facts: &Facts) -> Check {

@@ -295,7 +295,7 @@ fn is_readable(path: &Path) -> bool {
 }
 
 /// Returns true if an outer sandbox hides the path with an unlinked empty file. Nothing is left to hide, and the kernel
-/// refuses a mount on an unlinked file.
+/// refuses a mount on an unlinked file (`ENOENT`, mount(2)).
 fn is_masked(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|m| m.is_file() && m.nlink() == 0 && m.len() == 0)
 }

@@ -244,7 +244,8 @@ impl Sandbox {
 
     /// Waits until every process of the sandbox has ended.
     ///
-    /// bubblewrap exits with the command, and the kernel kills the command's background processes a moment later. The
+    /// bubblewrap exits with the command, and the kernel kills the command's background processes a moment later:
+    /// `pid_namespaces(7)`. The
     /// scan after the run must not start while they can still write.
     fn end_all(&self) -> Result<(), StartError> {
         let Some(first) = &self.first else { return Ok(()) };

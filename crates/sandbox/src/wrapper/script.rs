@@ -42,7 +42,7 @@ pub enum WrapperError {
         /// The cause.
         source: io::Error,
     },
-    /// Script that the kernel would not run, because it has no interpreter line.
+    /// Script that the kernel would not run, because it has no interpreter line: execve(2).
     #[error("the wrapper script `{}` that {origin} gives for `{name}` does not start with `#!`", path.display())]
     NoInterpreter {
         /// The command.

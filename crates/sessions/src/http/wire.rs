@@ -220,7 +220,7 @@ pub(super) fn check_env(env: &BTreeMap<String, String>) -> Result<(), Problem> {
 }
 
 impl Exec {
-    /// Checks that the kernel accepts the command.
+    /// Checks that the kernel accepts the command: execve(2).
     pub(super) fn check(&self) -> Result<(), Problem> {
         let invalid = |message: &str| Err(Problem::new("invalid", message));
         if self.argv.is_empty() {

@@ -26,7 +26,7 @@ use crate::error::ControlError;
 use crate::session::Session;
 use crate::store::ThingKind;
 
-/// Maximum length of mount options that the kernel reads.
+/// Maximum length of mount options that the kernel reads: a page with its final NUL, mount(2).
 const LONGEST: usize = 4095;
 /// Time limit for the engine to release a volume after it removed the container.
 const PATIENCE: Duration = Duration::from_secs(10);

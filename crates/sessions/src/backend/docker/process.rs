@@ -283,7 +283,7 @@ impl Attended<'_> {
                 },
                 room = reserve(full), if full.is_some() => match (room, waiting.take()) {
                     (Some(room), Some((_, piece))) => room.send(piece),
-                    // The kernel would send SIGPIPE if the command wrote to the pipe directly.
+                    // The kernel would send SIGPIPE if the command wrote to the pipe directly: pipe(7).
                     _ => self.no_reader().await,
                 },
                 order = self.inbox.recv(), if orders_open => {

@@ -83,7 +83,7 @@ impl LogWriter<'_> {
                         error.kind(),
                         io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
                     ) => {}
-                // The kernel returns EIO once the last process has closed the other end.
+                // Linux returns EIO once the last process has closed the other end of a pty: `n_tty_read()`.
                 Err(_) => return Ok(()),
             }
         }

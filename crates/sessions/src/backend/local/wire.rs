@@ -37,7 +37,7 @@ pub(super) const STOPPED: u8 = b'S';
 /// Response: the command ended. The exit code follows.
 pub(super) const ENDED: u8 = b'Z';
 
-/// Maximum size of an order. The kernel accepts no longer command line.
+/// Maximum size of an order. The kernel accepts no longer command line: execve(2).
 pub(super) const LONGEST: usize = 8 << 20;
 
 /// Command to start.
