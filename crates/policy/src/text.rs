@@ -52,7 +52,9 @@ fn wrapped_line(line: &str, width: usize) -> String {
         let row = &words[gap..];
         start + gap + row.len() - row.trim_start().len()
     });
-    let hanging = column.filter(|column| column + 20 <= width).unwrap_or(start + 2);
+    // A paragraph is not indented.
+    let plain = if start == 0 && line.ends_with('.') { 0 } else { start + 2 };
+    let hanging = column.filter(|column| column + 20 <= width).unwrap_or(plain);
     let (mut wrapped, mut length) = (String::new(), 0);
     let mut gap = start;
     for word in words.split(' ') {
@@ -96,6 +98,7 @@ mod tests {
         for (text, expected) in [
             ("short", "short\n"),
             ("one two three four five six", "one two three four\n  five six\n"),
+            ("One two three four five six.", "One two three four\nfive six.\n"),
             ("  a  one two three four", "  a  one two three\n    four\n"),
             ("averyveryverylongword and", "averyveryverylongword\n  and\n"),
         ] {

@@ -39,7 +39,7 @@ pub enum PatternError {
     #[error("`{}` needs a home directory, and `HOME` is not set to an absolute path", .0.escape_debug())]
     NoHome(String),
     /// The glob is invalid.
-    #[error("invalid pattern `{}`: {}", pattern.escape_debug(), reason.escape_debug())]
+    #[error("invalid pattern `{}`: {reason}", pattern.escape_debug())]
     Glob {
         /// The pattern.
         pattern: String,
@@ -115,7 +115,12 @@ fn matcher(segment: &str, text: &str) -> Result<NameMatcher, PatternError> {
 }
 
 fn bad(pattern: &str, reason: &str) -> PatternError {
-    PatternError::Glob { pattern: pattern.to_owned(), reason: reason.to_owned() }
+    // The reason can repeat a part of the pattern.
+    let reason = sandbox_linux::escape::cut(reason, usize::MAX, |letter, text| match letter {
+        '\'' => text.push(letter),
+        _ => text.extend(letter.escape_debug()),
+    });
+    PatternError::Glob { pattern: pattern.to_owned(), reason }
 }
 
 fn unescape(segment: &str) -> String {
