@@ -175,7 +175,7 @@ fn share(settings: &Settings) -> Result<(), StepError> {
                 .map_err(file("change the owner of", socket))?;
             0o660
         }
-        Docker::Everybody | Docker::Off => 0o666,
+        Docker::AllUsers | Docker::Off => 0o666,
     };
     fs::set_permissions(socket, Permissions::from_mode(mode))
         .map_err(file("change the attributes of", socket))

@@ -75,7 +75,7 @@ pub(crate) enum Docker {
     /// Never started.
     Off,
     /// Started if installed, for all users in the container.
-    Everybody,
+    AllUsers,
     /// Started if installed, for the agent's group.
     Group,
 }
@@ -231,7 +231,7 @@ fn relay(environment: &Environment) -> Result<Option<RelaySettings>, SettingsErr
 
 fn docker(environment: &Environment) -> Result<Docker, SettingsError> {
     let socket = match environment.set(AGENT_DOCKER_SOCKET) {
-        None | Some(b"all") => Docker::Everybody,
+        None | Some(b"all") => Docker::AllUsers,
         Some(b"group") => Docker::Group,
         Some(_) => return Err(wrong(environment, AGENT_DOCKER_SOCKET, "`all` or `group`")),
     };

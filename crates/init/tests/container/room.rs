@@ -231,15 +231,15 @@ impl Room {
         }
         let write =
             |file: &str, text: String| fs::write(format!("/proc/{pid}/{file}"), text).unwrap();
-        let everybody = user() == User::Root && self.start != Start::LonelyRoot;
+        let for_all = user() == User::Root && self.start != Start::LonelyRoot;
         let seen = match self.start {
             Start::As(uid) => uid,
             Start::Root | Start::LonelyRoot => 0,
         };
         let map = |id: u32| {
-            if everybody { format!("0 0 {}", u32::MAX) } else { format!("{seen} {id} 1") }
+            if for_all { format!("0 0 {}", u32::MAX) } else { format!("{seen} {id} 1") }
         };
-        if !everybody {
+        if !for_all {
             write("setgroups", "deny".into());
         }
         write("uid_map", map(ids().0));

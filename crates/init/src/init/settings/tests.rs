@@ -16,7 +16,7 @@ fn decide_takes_the_documented_places_when_only_the_session_is_set() {
     assert_eq!(settings.paths.base, PathBuf::from("/.data/octobot"));
     assert_eq!(settings.paths.home, PathBuf::from("/home/octobot"));
     assert_eq!(settings.workdir, PathBuf::from("/home/octobot/workspace"));
-    assert_eq!((settings.cow, settings.docker), (Cow::Agentfs, Docker::Everybody));
+    assert_eq!((settings.cow, settings.docker), (Cow::Agentfs, Docker::AllUsers));
     assert_eq!(settings.grace, Duration::from_secs(10));
     assert!(settings.agent.is_none() && settings.workspace.is_none());
 }
