@@ -12,7 +12,7 @@ const WRAPPER: &str = include_str!("../../../../deploy/miclaw-cmd-wrapper");
 
 const SSHD: &str = include_str!("../../../../deploy/sshd_config.d/60-agent-sandbox.conf");
 const LIST: &str = include_str!("../../../../deploy/host-commands.toml");
-/// User name in the example files.
+/// User name in the example files, which keep the names of the sandboxing guide.
 const EXAMPLE: &str = "pipo-runner";
 
 /// Returns the script of the forced command, which starts this program.

@@ -44,7 +44,7 @@ In `authorized_keys`:
 
   restrict,command=\"/usr/local/bin/agent-sandbox host-command serve\" ssh-ed25519 AAAA…
 
-Quoting in a request follows the rules of a POSIX shell, but no shell is started. A request that is not allowed
+Quoting in a request follows the rules of a POSIX shell, but no shell is started. A request that is not allowed \
 prints `denied: NAME` on standard error and exits with 1. A request that takes too long exits with 124.";
 
 /// Compare the configuration's commands with the host's list.
@@ -60,7 +60,7 @@ pub(crate) struct Check {
 #[command(after_help = SETUP)]
 pub(crate) struct Setup {
     /// User that runs the requests
-    #[arg(long, value_name = "NAME", default_value = "pipo-runner")]
+    #[arg(long, value_name = "NAME", default_value = "host-runner")]
     pub user: String,
     /// Allow a command; only for a new list
     #[arg(long, value_name = "COMMAND")]

@@ -68,7 +68,7 @@ fn setup_shows_everything_does_it_when_told_and_takes_it_back() {
     for text in [
         "useradd --system",
         "--password *",
-        "Match User pipo-runner",
+        "Match User host-runner",
         "restrict,command=\"/usr/local/sbin/miclaw-cmd-wrapper\",from=\"127.0.0.1\",expiry-time=\"29990101\" ssh-ed25519",
         "NOPASSWD: /usr/local/bin/mytool",
         "allowed = [\"mytool\", \"git status\"]",
@@ -79,17 +79,17 @@ fn setup_shows_everything_does_it_when_told_and_takes_it_back() {
     assert_eq!(state(&world), before);
     setup(&world, &["--yes"]).succeeds().stderr_contains("sshd still uses its old configuration");
     world
-        .host(["grep", "^pipo-runner:", "/etc/passwd"])
-        .stdout_contains(":/var/lib/agent-sandbox/pipo-runner:/usr/local/sbin/agent-sandbox-shell");
-    world.host(["grep", "^pipo-runner:\\*:", "/etc/shadow"]).succeeds();
+        .host(["grep", "^host-runner:", "/etc/passwd"])
+        .stdout_contains(":/var/lib/agent-sandbox/host-runner:/usr/local/sbin/agent-sandbox-shell");
+    world.host(["grep", "^host-runner:\\*:", "/etc/shadow"]).succeeds();
     world
         .host([
             "stat",
             "-c",
             "%U %a",
-            "/etc/sudoers.d/agent-sandbox-pipo-runner",
+            "/etc/sudoers.d/agent-sandbox-host-runner",
             "/usr/local/sbin/miclaw-cmd-wrapper",
-            "/var/lib/agent-sandbox/pipo-runner/.ssh/authorized_keys",
+            "/var/lib/agent-sandbox/host-runner/.ssh/authorized_keys",
         ])
         .stdout("root 440\nroot 755\nroot 644\n");
     let done = state(&world);
@@ -100,7 +100,7 @@ fn setup_shows_everything_does_it_when_told_and_takes_it_back() {
     setup(&world, &["--undo", "--yes"]).succeeds();
     setup(&world, &["--undo", "--yes"]).succeeds();
     let left = state(&world);
-    for text in ["pipo-runner", "miclaw", "agent-sandbox-shell", "60-agent-sandbox"] {
+    for text in ["host-runner", "miclaw", "agent-sandbox-shell", "60-agent-sandbox"] {
         assert!(!left.contains(text), "{text} is left\n{left}");
     }
 }
@@ -203,11 +203,11 @@ fn setup_refuses_what_would_break_the_machine() {
         .stderr_contains("no public key");
 }
 
-/// The seed's own line, from key to command, on a machine that `setup` prepared.
+/// The line of the sandboxing guide, with its user name, from key to command, on a machine that `setup` prepared.
 #[test]
 fn the_dedicated_user_carries_out_host_commands_and_nothing_else() {
     let world = machine();
-    setup(&world, &["--yes"]).succeeds();
+    setup(&world, &["--user", "pipo-runner", "--yes"]).succeeds();
     let list = world.path("etc/agent-sandbox/host-commands.toml");
     let text = std::fs::read_to_string(&list).unwrap();
     std::fs::write(

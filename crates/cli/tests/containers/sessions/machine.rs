@@ -9,7 +9,7 @@ use testkit::{Docker, Namespace, Process, Run, World, need};
 use super::stage::Stage;
 
 const MYTOOL: &str = include_str!("../../bridge/mytool.sh");
-/// File with the authorized keys of the dedicated user.
+/// File with the authorized keys of the dedicated user, which has the name in the sandboxing guide.
 pub(super) const KEYS: &str = "/var/lib/agent-sandbox/pipo-runner/.ssh/authorized_keys";
 
 pub(super) struct Machine {
@@ -29,7 +29,8 @@ impl Machine {
         let (network, gateway) = docker.network();
         let stage = Stage::new("");
         let world = host(&stage.world.clone().exec_file("local/bin/mytool", MYTOOL));
-        let setup = ["host-command", "setup", "--allow", "mytool", "--yes"];
+        let setup =
+            ["host-command", "setup", "--user", "pipo-runner", "--allow", "mytool", "--yes"];
         world.run(setup).succeeds();
         let (port, sshd) = sshd(&world, &gateway);
         let stage = stage.moved_to(world);
