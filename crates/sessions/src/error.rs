@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use sandbox_core::plan::PlanError;
 use sandbox_launch::layers::LayersError;
+use sandbox_layers::session::SessionError;
 use sandbox_policy::config::{Changed, Origin};
 use sandbox_protocol::{ExitCode, Hint};
 use thiserror::Error;
@@ -59,6 +60,9 @@ pub enum ControlError {
     /// The session exists, but is not up.
     #[error("session `{0}` is not up")]
     NotUp(String),
+    /// The session is a layer of single commands, which `up` never started.
+    #[error("session `{0}` was never up: it belongs to commands that ran with `--session`")]
+    OnlyLayer(String),
     /// The backend is not part of this build.
     #[error("backend `{0}` is not available: this build lacks the feature `{0}`")]
     NoBackend(&'static str),
@@ -67,7 +71,7 @@ pub enum ControlError {
     Backend(#[from] BackendError),
     /// The layer failed.
     #[error(transparent)]
-    Layer(#[from] sandbox_layers::session::SessionError),
+    Layer(#[from] SessionError),
     /// The local backend does not support the configuration.
     #[error(transparent)]
     Shape(#[from] ShapeError),
@@ -152,7 +156,10 @@ impl ControlError {
             Self::NoHome => "no_home",
             Self::Name(_) => "invalid_name",
             Self::Taken { .. } => "name_taken",
-            Self::Unknown(_) | Self::NoneHere(_) => "not_found",
+            Self::Unknown(_)
+            | Self::NoneHere(_)
+            | Self::OnlyLayer(_)
+            | Self::Layer(SessionError::Unknown(_) | SessionError::None(_)) => "not_found",
             Self::Ambiguous { .. } | Self::SeveralHere { .. } => "ambiguous",
             Self::Differs { .. } => "differs",
             Self::NotUp(_) => "not_up",
@@ -203,6 +210,9 @@ impl Hint for ControlError {
                 "nothing was changed; pass `--recreate` to end its processes and bring it up with the new settings"
                     .into(),
             ),
+            Self::OnlyLayer(name) => Some(format!(
+                "`agent-sandbox history -s {name}` shows its log, `agent-sandbox diff -s {name}` its changes"
+            )),
             Self::NotUp(name) => Some(format!("start it: agent-sandbox up --name {name}")),
             Self::NoBackend(name) => Some(format!(
                 "build with `--features {name}`, or write `backend = \"bwrap\"` for a session without a container"
@@ -243,7 +253,8 @@ impl Hint for ControlError {
             | Self::Unknown(_)
             | Self::Ambiguous { .. }
             | Self::SeveralHere { .. }
-            | Self::NoneHere(_) => ExitCode::Usage,
+            | Self::NoneHere(_)
+            | Self::OnlyLayer(_) => ExitCode::Usage,
             Self::Layer(error) => error.exit_code(),
             _ => ExitCode::Setup,
         }

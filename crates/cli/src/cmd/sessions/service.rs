@@ -3,7 +3,7 @@
 use sandbox_policy::Host;
 use sandbox_sessions::backend;
 use sandbox_sessions::session::{Matching, Session};
-use sandbox_sessions::{DataDir, Service};
+use sandbox_sessions::{ControlError, DataDir, Service};
 
 use super::here;
 use crate::args::Flags;
@@ -44,7 +44,7 @@ pub(crate) fn open_used(host: &Host) -> Result<Option<Service>, Failed> {
     open(host).map(Some)
 }
 
-/// Returns the named session, else the one of this directory.
+/// Returns the named session, else the one of this directory. A session that was never up is an error.
 pub(crate) fn chosen(
     service: &Service,
     name: Option<&String>,
@@ -52,7 +52,18 @@ pub(crate) fn chosen(
     host: &Host,
 ) -> Result<Session, Failed> {
     match name.or(flags.session.as_ref()) {
-        Some(word) => Ok(service.find(word, Matching::Prefix)?),
+        Some(word) => match service.find(word, Matching::Prefix) {
+            Err(ControlError::Unknown(word)) if is_layer(&word, flags, host)? => {
+                Err(ControlError::OnlyLayer(word).into())
+            }
+            found => Ok(found?),
+        },
         None => Ok(service.here(&here(flags, host))?),
     }
+}
+
+/// Returns true if single commands used a session of this name here.
+fn is_layer(name: &str, flags: &Flags, host: &Host) -> Result<bool, Failed> {
+    let layers = sandbox_launch::layers::sessions(host)?;
+    Ok(layers.of(&here(flags, host), name)?.is_some())
 }
