@@ -64,7 +64,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a command, also one that has the name of a subcommand
+    /// Run a command, even one that has the name of a subcommand
     #[command(override_usage = "agent-sandbox exec [FLAGS] COMMAND [ARG]...")]
     Exec {
         /// Pass standard input to the command in a session

@@ -38,13 +38,23 @@ use crate::args::Flags;
 use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio;
 
-/// Prints the help of a command. Under `--json`, a command without its subcommand is an error.
+/// Prints the help of a command.
 pub(crate) fn help<S: AsRef<str>>(words: &[S], flags: &Flags, io: &mut Stdio<'_>) -> Outcome {
+    let text = crate::args::help::of(words)?;
     if flags.json {
-        return Err(Failed::usage("no command to run"));
+        json(&serde_json::json!({ "help": text }), io);
+    } else {
+        io.data(&text);
     }
-    io.data(&crate::args::help::of(words)?);
     Ok(0)
+}
+
+/// Prints the help of a command that needs a subcommand. Under `--json`, a missing subcommand is an error.
+pub(crate) fn overview(word: &str, flags: &Flags, io: &mut Stdio<'_>) -> Outcome {
+    if flags.json {
+        return Err(Failed::no_subcommand(word));
+    }
+    help(&[word], flags, io)
 }
 
 /// Prints the version.

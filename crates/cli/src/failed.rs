@@ -30,6 +30,19 @@ impl Failed {
         }
     }
 
+    /// Returns the error for a command that needs a subcommand.
+    pub(crate) fn no_subcommand(word: &str) -> Self {
+        let hint = format!("`agent-sandbox help {word}` lists the subcommands");
+        Self { hint: Some(hint), ..Self::usage(format!("`{word}` needs a subcommand")) }
+    }
+
+    /// Returns a failure with [`ExitCode::Failure`]: nothing went wrong, and there was nothing to do.
+    #[cfg(feature = "layers")]
+    pub(crate) fn of_result(message: String, hint: String) -> Self {
+        let code = ExitCode::Failure.code();
+        Self { error: message.into(), hint: Some(hint), word: "failed", code }
+    }
+
     /// Returns the failure as `--json` prints it.
     pub(crate) fn json(&self) -> serde_json::Value {
         let mut message = self.error.to_string();

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use clap::error::ErrorKind;
 use sandbox_core::plan::PlanError;
 use sandbox_policy::Host;
 use sandbox_policy::text::wrapped;
@@ -9,7 +10,7 @@ use sandbox_protocol::ExitCode;
 
 #[cfg(feature = "layers")]
 use crate::args::changes::Command as Changes;
-use crate::args::help::{subcommands, width};
+use crate::args::help::{self, subcommands, width};
 #[cfg(feature = "docker")]
 use crate::args::image::Image;
 #[cfg(feature = "proxy")]
@@ -22,6 +23,8 @@ use crate::cmd;
 use crate::cmd::sessions::exec::Form;
 use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio;
+
+const MISSING_SUBCOMMAND: ErrorKind = ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
 
 /// Runs the program.
 pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> std::process::ExitCode {
@@ -36,24 +39,43 @@ pub(crate) fn run(args: Vec<OsString>, host: &Host, io: &mut Stdio<'_>) -> std::
             }
         }
         Typed::Refused(failed) => failed,
-        Typed::Answer(answer) => {
-            let text = wrapped(&answer.render().to_string(), width());
-            if !answer.use_stderr() {
-                io.data(&text);
-                return ExitCode::Success.into();
-            }
-            match refused(&answer, &text, secret) {
-                failed if json || failed.hint.is_some() => failed,
-                failed => {
-                    io.say(text.trim_end());
-                    hint_at_program(program, io);
-                    return failed.code.into();
-                }
-            }
-        }
+        Typed::Answer(answer) => match answered(&answer, json, secret, program, io) {
+            Ok(code) => return code.into(),
+            Err(failed) => failed,
+        },
     };
     report(&failed, json, program, io);
     failed.code.into()
+}
+
+/// Prints a help page, or an error for which clap says more than we do. Returns the exit code.
+fn answered(
+    answer: &clap::Error,
+    json: bool,
+    secret: bool,
+    program: Option<&str>,
+    io: &mut Stdio<'_>,
+) -> Outcome {
+    // clap answers only this command with its help. The others print theirs and succeed.
+    if answer.kind() == MISSING_SUBCOMMAND {
+        if json {
+            return Err(Failed::no_subcommand("config"));
+        }
+        io.say(help::of(&["config"])?.trim_end());
+        return Ok(ExitCode::Usage.code());
+    }
+    let text = wrapped(&answer.render().to_string(), width());
+    if !answer.use_stderr() {
+        io.data(&text);
+        return Ok(ExitCode::Success.code());
+    }
+    let failed = refused(answer, &text, secret);
+    if json || failed.hint.is_some() {
+        return Err(failed);
+    }
+    io.say(text.trim_end());
+    hint_at_program(program, io);
+    Ok(failed.code)
 }
 
 /// Prints the error that ends the program: on stderr, under `--json` on stdout.
@@ -84,7 +106,7 @@ fn refused(answer: &clap::Error, text: &str, secret: bool) -> Failed {
 /// Returns true if an error can repeat one of the arguments.
 #[cfg(feature = "proxy")]
 fn repeats_a_word(error: &clap::Error) -> bool {
-    use clap::error::ErrorKind::{MissingRequiredArgument, MissingSubcommand};
+    use ErrorKind::{MissingRequiredArgument, MissingSubcommand};
     !matches!(error.kind(), MissingRequiredArgument | MissingSubcommand)
 }
 
@@ -117,7 +139,13 @@ fn dispatch(cli: crate::args::Cli, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         return Ok(cmd::check::run(flags, host, io));
     }
     check_home(cli.command.as_ref(), host)?;
-    let Some(command) = cli.command else { return cmd::help::<&str>(&[], flags, io) };
+    let Some(command) = cli.command else {
+        return if flags.json {
+            Err(Failed::usage("no command to run"))
+        } else {
+            cmd::help::<&str>(&[], flags, io)
+        };
+    };
     dispatch_command(command, flags, host, io)
 }
 
@@ -145,11 +173,11 @@ fn dispatch_command(command: Command, flags: &Flags, host: &Host, io: &mut Stdio
         Command::Config(Config::Path) => cmd::config::path(flags, host, io),
         Command::Config(Config::Schema) => Ok(cmd::config::schema(io)),
         #[cfg(feature = "layers")]
-        Command::Fs { command: None } => cmd::help(&["fs"], flags, io),
+        Command::Fs { command: None } => cmd::overview("fs", flags, io),
         #[cfg(feature = "layers")]
         Command::Fs { command: Some(command) } => cmd::fs::run(flags, command, host, io),
         #[cfg(feature = "docker")]
-        Command::Image { command: None } => cmd::help(&["image"], flags, io),
+        Command::Image { command: None } => cmd::overview("image", flags, io),
         #[cfg(feature = "docker")]
         Command::Image { command: Some(Image::Build(build)) } => {
             cmd::image::build(flags, build, host, io)
@@ -163,7 +191,7 @@ fn dispatch_command(command: Command, flags: &Flags, host: &Host, io: &mut Stdio
         Command::Blocked => no_sandbox(cmd::blocked::run(flags, host, io)),
         Command::Completions { shell } => Ok(cmd::manual::completions(shell, io)),
         Command::Man { dir } => cmd::manual::man(dir.as_deref(), io),
-        Command::Help { words } => cmd::help(&words, &Flags::default(), io),
+        Command::Help { words } => cmd::help(&words, flags, io),
         Command::Version => Ok(cmd::version(flags, io)),
     }
 }

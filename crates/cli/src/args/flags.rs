@@ -75,7 +75,7 @@ pub(crate) struct Flags {
           value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true)]
     pub fail_on_blocked: bool,
 
-    /// Show what would be done: for a command, print the bubblewrap command line
+    /// Show what would be done, and change nothing
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
           value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Output")]
     pub dry_run: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Flags {
           value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true, help_heading = "Output")]
     pub json: bool,
 
-    /// Use colours: auto, always or never
+    /// Use colours [default: auto]
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = When::Auto, hide_default_value = true,
           global = true, help_heading = "Output")]
     pub color: When,

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::os::fd::AsFd;
 
+use clap::builder::Resettable;
 use clap::{Command, CommandFactory};
 use sandbox_linux::pty;
 use sandbox_policy::text::{did_you_mean, nearest, shown, wrapped};
@@ -39,9 +40,23 @@ pub(crate) fn subcommands() -> impl Iterator<Item = &'static str> {
     GROUPS.iter().flat_map(|(_, names)| names.iter().copied())
 }
 
+/// Words of other tools for our subcommands.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("run", "exec"),
+    ("start", "up"),
+    ("create", "up"),
+    ("stop", "down"),
+    ("list", "ps"),
+    ("status", "ps"),
+    ("remove", "rm"),
+    ("delete", "rm"),
+    ("revert", "undo"),
+];
+
 /// Returns the subcommand that a mistyped program name probably meant.
 pub(crate) fn meant(program: &str) -> Option<&'static str> {
-    nearest(program, subcommands())
+    let synonym = SYNONYMS.iter().find(|(word, _)| *word == program);
+    synonym.map(|(_, subcommand)| *subcommand).or_else(|| nearest(program, subcommands()))
 }
 
 /// Returns the definition of the command line, in which each subcommand shows only the flags that apply to it.
@@ -64,8 +79,18 @@ fn fitting(command: Command, path: &str) -> Command {
         let hidden = (id, path) == ("session", "up")
             || arg.is_hide_set()
             || (arg.is_global_set() && !scope::applies(id, path));
-        match id {
+        // A command without a policy has no sandbox, so the flags that remain are options like any other.
+        let arg = match arg.get_help_heading() {
+            Some("Sandbox") if !scope::applies("network", path) => {
+                arg.help_heading(Resettable::Reset)
+            }
+            _ => arg,
+        };
+        match arg.get_id().as_str() {
             "session" if !scope::applies("cow", path) => arg.help("Use the session NAME"),
+            "dry_run" if path == "exec" => {
+                arg.help("Print the bubblewrap command line, and run nothing")
+            }
             _ => arg,
         }
         .hide(hidden)
@@ -87,21 +112,21 @@ pub(super) fn page(args: &[OsString]) -> clap::Error {
 
 /// Returns the help of the subcommand with these words, or of the program.
 pub(crate) fn of<S: AsRef<str>>(words: &[S]) -> Result<String, Failed> {
-    let mut command = definition();
-    if words.is_empty() {
-        return Ok(wrapped(&overview(&command), width()));
-    }
-    let mut below = &mut command;
+    let command = definition();
+    let mut below = &command;
     for word in words.iter().map(AsRef::as_ref) {
-        if below.find_subcommand(word).is_none() {
+        let Some(found) = below.find_subcommand(word) else {
             let hint = did_you_mean(word, below.get_subcommands().map(Command::get_name));
             let failed = Failed::usage(format!("unknown command {}", shown(word)));
             let hint = hint.unwrap_or_else(|| "`agent-sandbox help` lists the commands".into());
             return Err(Failed { hint: Some(hint), ..failed });
-        }
-        below = below.find_subcommand_mut(word).expect("found above");
+        };
+        below = found;
     }
-    Ok(wrapped(&below.render_long_help().to_string(), width()))
+    let words = words.iter().map(AsRef::as_ref);
+    let args: Vec<OsString> =
+        ["agent-sandbox"].into_iter().chain(words).chain(["--help"]).map(Into::into).collect();
+    Ok(wrapped(&page(&args).render().to_string(), width()))
 }
 
 /// Returns the help of the program.

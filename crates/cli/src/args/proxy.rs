@@ -53,8 +53,8 @@ pub(crate) struct Usage {
 }
 
 const AFTER: &str = "\
-One proxy serves all sandboxes of a user. It starts on demand and ends with the last session.
-Run it in a terminal to watch it, or to add listeners. Its admin socket is `proxy/admin` below
+One proxy serves all sandboxes of a user. It starts on demand and ends with the last session. \
+Run it in a terminal to watch it, or to add listeners. Its admin socket is `proxy/admin` below \
 `$XDG_RUNTIME_DIR/agent-sandbox`, or below the state directory:
 
   curl --unix-socket $XDG_RUNTIME_DIR/agent-sandbox/proxy/admin http://proxy/v1/sessions";

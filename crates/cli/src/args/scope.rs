@@ -45,6 +45,9 @@ const SESSION: &[&str] = &[
 /// Further commands that depend on the current directory.
 const DIRECTORY: &[&str] = &["init", "blocked", "rm", "prune", "fs"];
 
+/// Commands that print a script or a manual page, for another program.
+const NOT_JSON: &[&str] = &["completions", "man"];
+
 /// Returns the commands that a flag applies to, or nothing for a flag of all commands.
 fn commands(flag: &str) -> Option<Vec<&'static str>> {
     let lists: &[&[&str]] = match flag {
@@ -73,6 +76,9 @@ pub(super) fn applies(flag: &str, path: &str) -> bool {
     let within = |command: &str| {
         path.strip_prefix(command).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
     };
+    if flag == "json" {
+        return !NOT_JSON.contains(&path);
+    }
     commands(flag).is_none_or(|commands| commands.into_iter().any(within))
 }
 
@@ -96,9 +102,9 @@ pub(super) fn path(mut matches: &ArgMatches) -> String {
 /// Returns an error if a flag has no effect on this command.
 pub(super) fn refuse(path: &str, given: &[String]) -> Option<Failed> {
     let flag = given.iter().find(|flag| !applies(flag, path))?;
-    let commands = commands(flag)?.join("`, `");
     let mut failed = Failed::usage(format!("`{}` has no effect on `{path}`", spelled(flag)));
-    failed.hint = Some(format!("commands that take it: `{commands}`"));
+    failed.hint = commands(flag)
+        .map(|commands| format!("commands that take it: `{}`", commands.join("`, `")));
     Some(failed)
 }
 

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start a session, for commands by `exec --session`
+    /// Start a session; `exec --session` runs commands in it
     Up(Up),
     /// Stop sessions; keep their changes and logs
     Down(Down),

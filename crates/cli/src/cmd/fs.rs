@@ -27,7 +27,7 @@ pub(crate) fn run(flags: &Flags, command: Fs, host: &Host, io: &mut Stdio<'_>) -
     match command {
         Fs::Init(init) => init::run(flags, &init, &here, io),
         Fs::Ls(ls) => ls::ls(flags, &ls, &here, io),
-        Fs::Cat(cat) => ls::cat(&cat, &here, io),
+        Fs::Cat(cat) => ls::cat(flags, &cat, &here, io),
         Fs::Diff(diff) => diff::run(flags, &diff, &here, io),
         Fs::History(history) => history::run(flags, &history, &here, io),
         Fs::Fsck(fsck) => fsck::run(flags, &fsck, &here, io),

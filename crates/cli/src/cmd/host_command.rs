@@ -23,11 +23,11 @@ pub(crate) fn run(
     host: &Host,
     io: &mut Stdio<'_>,
 ) -> Outcome {
-    let Some(command) = command else { return super::help(&["host-command"], flags, io) };
+    let Some(command) = command else { return super::overview("host-command", flags, io) };
     match command {
         HostCommand::Serve(serve) => serve::run(serve, host, io),
         HostCommand::Check(check) => check::run(flags, &check, host, io),
-        HostCommand::Setup(setup) => setup::run(setup, host, io),
+        HostCommand::Setup(setup) => setup::run(flags, setup, host, io),
         HostCommand::Relay(relay) => relay::run(relay, host, io),
     }
 }

@@ -1,6 +1,7 @@
 //! Completions and manual pages, from the same definition as `--help`.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use clap::Command;
 use clap::builder::Resettable;
@@ -9,10 +10,15 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use sandbox_protocol::exit;
 use sandbox_protocol::layout::RUNTIME_DIR;
+use thiserror::Error;
 
 use crate::args::help::{EXAMPLES, definition};
 use crate::failed::{Failed, Outcome};
 use crate::ui::Stdio;
+
+#[derive(Debug, Error)]
+#[error("cannot write `{}`", .0.display())]
+struct Write(PathBuf, #[source] io::Error);
 
 /// Prints completions.
 pub(crate) fn completions(shell: Shell, io: &mut Stdio<'_>) -> u8 {
@@ -31,9 +37,10 @@ pub(crate) fn man(dir: Option<&Path>, io: &mut Stdio<'_>) -> Outcome {
     };
     let mut pages = vec![("agent-sandbox".to_owned(), main_page(&command)?)];
     sub_pages("agent-sandbox", &command, &mut pages)?;
-    std::fs::create_dir_all(dir).map_err(failed)?;
+    std::fs::create_dir_all(dir).map_err(|error| failed(Write(dir.to_owned(), error)))?;
     for (name, page) in pages {
-        std::fs::write(dir.join(format!("{name}.1")), page).map_err(failed)?;
+        let path = dir.join(format!("{name}.1"));
+        std::fs::write(&path, page).map_err(|error| failed(Write(path, error)))?;
     }
     Ok(0)
 }
@@ -91,7 +98,7 @@ fn sections() -> String {
     roff.to_roff()
 }
 
-fn failed(error: std::io::Error) -> Failed {
+fn failed(error: impl std::error::Error + 'static) -> Failed {
     Failed::new(error, None)
 }
 

@@ -11,14 +11,14 @@ use sandbox_protocol::{ExitCode, Hint};
 use sandbox_proxy::client::Client;
 use sandbox_proxy::credential::Secret as Value;
 use sandbox_proxy::dirs::ProxyDirs;
-use sandbox_proxy::secret::{KeyStorage, Name, looks_like_a_key};
+use sandbox_proxy::secret::{KeyStorage, Name, StoreError, looks_like_a_key};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
 use super::{columns, json};
 use crate::args::Flags;
 use crate::args::secret::{Secret, Set};
-use crate::failed::Outcome;
+use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone};
 
 /// Longest secret that is read from standard input.
@@ -67,7 +67,7 @@ pub(crate) fn run(
     host: &Host,
     io: &mut Stdio<'_>,
 ) -> Outcome {
-    let Some(command) = command else { return super::help(&["secret"], flags, io) };
+    let Some(command) = command else { return super::overview("secret", flags, io) };
     if host.inside {
         return Err(SecretError::Inside.into());
     }
@@ -76,13 +76,23 @@ pub(crate) fn run(
         Secret::List => list(flags, host, io),
         Secret::Rm { name } => {
             let name = Name::parse(name)?;
-            store(host)?.remove(&name)?;
+            store(host)?.remove(&name).map_err(not_stored)?;
             forget(host);
             io.say(&format!("Removed secret `{name}`"));
             Ok(0)
         }
         Secret::Test(asked) => test::run(flags, asked, host, io),
     }
+}
+
+/// Replaces the hint to store a secret that the user wants to remove.
+fn not_stored(error: StoreError) -> Failed {
+    let is_missing = matches!(error, StoreError::Missing(_));
+    let mut failed = Failed::from(error);
+    if is_missing {
+        failed.hint = Some("`agent-sandbox secret list` lists the stored secrets".into());
+    }
+    failed
 }
 
 /// Hint for a secret on the command line.

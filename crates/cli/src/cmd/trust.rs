@@ -1,16 +1,28 @@
 //! `trust`: records, lists and revokes trust in configuration files.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use sandbox_policy::Host;
 use sandbox_policy::config::trust::{self, Widening};
 use sandbox_policy::config::{Layer, locate};
-use sandbox_protocol::ExitCode;
+use sandbox_protocol::{ExitCode, Hint};
+use thiserror::Error;
 
 use crate::args::{Flags, Trust};
 use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone, ask, one_line};
 use sandbox_linux::escape::name;
+
+#[derive(Debug, Error)]
+#[error("cannot read `{}`", .0.display())]
+struct Unreadable(PathBuf, #[source] io::Error);
+
+impl Hint for Unreadable {
+    fn hint(&self) -> Option<String> {
+        Some("`agent-sandbox config path` lists the files that are read here".into())
+    }
+}
 
 /// Records or revokes the user's trust in a file's content.
 pub(crate) fn run(flags: &Flags, asked: &Trust, host: &Host, io: &mut Stdio<'_>) -> Outcome {
@@ -33,8 +45,7 @@ pub(crate) fn run(flags: &Flags, asked: &Trust, host: &Host, io: &mut Stdio<'_>)
         ));
         return Ok(0);
     }
-    let content = std::fs::read(&file)
-        .map_err(|error| Failed::new(error, Some(format!("cannot read {}", file.display()))))?;
+    let content = std::fs::read(&file).map_err(|error| Unreadable(file.clone(), error))?;
     trust::record(host, &file, &content)?;
     io.say(&format!("Trusted {} until it changes", name(&file)));
     Ok(0)
@@ -47,9 +58,12 @@ fn file(flags: &Flags, asked: &Trust, host: &Host) -> Result<PathBuf, Failed> {
     }
     let located = locate(host, &super::request(flags, Vec::new(), host)?)?;
     let project = located.files.into_iter().find(|file| file.layer == Layer::Project);
-    project
-        .map(|file| file.path)
-        .ok_or_else(|| Failed::usage("this directory has no project configuration"))
+    project.map(|file| file.path).ok_or_else(|| {
+        let hint =
+            "`agent-sandbox init` creates one, which needs no trust until it opens something";
+        let failed = Failed::usage("this directory has no project configuration");
+        Failed { hint: Some(hint.into()), ..failed }
+    })
 }
 
 fn list(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {

@@ -2,6 +2,10 @@
 
 mod probe;
 mod cli;
+#[cfg(feature = "docker")]
+mod help;
+#[cfg(feature = "docker")]
+mod json;
 mod config;
 mod trust;
 mod filesystem;

@@ -17,7 +17,12 @@ fn describe(words: &[&str], text: &mut String) {
     let help = help(words);
     let name = ["agent-sandbox"].iter().chain(words).copied().collect::<Vec<_>>().join(" ");
     text.extend([format!("\n## `{name}`\n\n```text\n{}\n```\n", help.trim_end())]);
-    for sub in subcommands(&help) {
+    let below: Vec<&str> = match words {
+        [] => overview(&help).collect(),
+        _ => subcommands(&help).collect(),
+    };
+    assert!(!words.is_empty() || below.len() > 30, "{help}");
+    for sub in below {
         describe(&[words, &[sub]].concat(), text);
     }
 }
@@ -35,9 +40,16 @@ fn help(words: &[&str]) -> String {
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
+/// Returns the names of the subcommands, which the page of the program lists in groups.
+fn overview(help: &str) -> impl Iterator<Item = &str> {
+    let rows = help.lines().filter_map(|line| line.strip_prefix("  "));
+    rows.filter(|row| row.starts_with(|c: char| c.is_ascii_lowercase()) && row.contains("  "))
+        .filter_map(|row| row.split_whitespace().next())
+}
+
 /// Returns the first words of the lines below the heading.
 fn subcommands(help: &str) -> impl Iterator<Item = &str> {
-    let below = help.lines().skip_while(|line| *line != "Subcommands:" && *line != "Commands:");
+    let below = help.lines().skip_while(|line| *line != "Commands:");
     let lines = below.skip(1).take_while(|line| !line.is_empty());
     lines
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))

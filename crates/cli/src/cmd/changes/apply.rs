@@ -56,7 +56,11 @@ pub(crate) fn run(flags: &Flags, asked: &Apply, host: &Host, io: &mut Stdio<'_>)
         return Ok(ExitCode::Failure.code());
     }
     if plan.steps.is_empty() {
-        io.say("nothing to apply");
+        io.say(if asked.paths.is_empty() {
+            "nothing to apply"
+        } else {
+            "nothing to apply at these paths"
+        });
         return Ok(ExitCode::failed_if(!plan.conflicts.is_empty()).code());
     }
     if !agreed(&plan, &roots, asked.yes, io)? {

@@ -20,7 +20,11 @@ pub(crate) fn run(flags: &Flags, asked: &Discard, host: &Host, io: &mut Stdio<'_
     let lines = review::lines(&roots, &selected, Counted::No)?;
     let repositories: Vec<_> = roots.iter().flat_map(|root| Shown::of(root, &selected)).collect();
     if lines.is_empty() && repositories.is_empty() {
-        io.say("nothing to discard");
+        io.say(if asked.paths.is_empty() {
+            "nothing to discard"
+        } else {
+            "nothing to discard at these paths"
+        });
         return Ok(0);
     }
     let git = if repositories.is_empty() { "" } else { ", with changes to git," };

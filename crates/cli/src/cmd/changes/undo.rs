@@ -8,7 +8,7 @@ use sandbox_protocol::ExitCode;
 
 use crate::args::Flags;
 use crate::args::changes::Undo;
-use crate::failed::Outcome;
+use crate::failed::{Failed, Outcome};
 use crate::ui::{Stdio, Tone};
 use sandbox_linux::escape::name;
 
@@ -17,8 +17,9 @@ pub(crate) fn run(flags: &Flags, asked: &Undo, host: &Host, io: &mut Stdio<'_>) 
     let opened = super::open("undo", None, flags, host)?;
     opened.check_stopped()?;
     let Some(mut journal) = opened.last_apply()? else {
-        io.say("no apply to revert");
-        return Ok(ExitCode::Failure.code());
+        let name = opened.name();
+        let hint = format!("`agent-sandbox history -s {name}` lists its applies");
+        return Err(Failed::of_result(format!("session `{name}` has no apply to revert"), hint));
     };
     let changed = if asked.partial { Changed::LeaveOut } else { Changed::Stop };
     let undone = opened.undo(&mut journal, changed)?;

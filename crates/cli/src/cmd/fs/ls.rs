@@ -1,10 +1,15 @@
 //! `fs ls` and `fs cat`: read a filesystem without mounting it.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 
 use sandbox_layers::database::{Database, EntryReport, TreeEntry};
 use sandbox_layers::{LayerError, folder};
+use sandbox_protocol::Hint;
+use serde_json::json;
 use thiserror::Error;
 
 use crate::args::Flags;
@@ -20,6 +25,20 @@ enum ReadError {
     NotAFile(String),
     #[error("cannot read `{path}`")]
     Content { path: String, source: io::Error },
+}
+
+impl Hint for ReadError {
+    fn hint(&self) -> Option<String> {
+        matches!(self, Self::Missing(_)).then(|| "`agent-sandbox fs ls` lists the entries".into())
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Missing(_) => "not_found",
+            Self::NotAFile(_) => "invalid",
+            Self::Content { .. } => "internal",
+        }
+    }
 }
 
 /// Lists a directory, or shows the named file.
@@ -43,32 +62,45 @@ fn line(entry: &TreeEntry) -> String {
     format!("{} {path}", entry.inode.letter())
 }
 
-/// Prints a file, byte for byte.
-pub(crate) fn cat(cat: &Cat, here: &Path, io: &mut Stdio<'_>) -> Outcome {
+/// Prints a file, byte for byte. Under `--json` prints text as `text`, and other content as `base64`.
+pub(crate) fn cat(flags: &Flags, cat: &Cat, here: &Path, io: &mut Stdio<'_>) -> Outcome {
     let database = folder::open(&cat.target.target, here)?;
     let spot = find(&database, &cat.path)?;
     let path = spot.path.to_string_lossy().into_owned();
     if !spot.inode.is_file() {
-        return Err(Failed::new(ReadError::NotAFile(path), None));
+        return Err(ReadError::NotAFile(path).into());
     }
-    let mut content = database.read(&spot)?;
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        let length = content.read(&mut buffer).map_err(|source| {
-            Failed::new(ReadError::Content { path: path.clone(), source }, None)
-        })?;
-        // A closed pipe (`| head`) is not an error.
-        if length == 0 || !io.bytes(&buffer[..length]) {
-            break;
+    let mut whole = Vec::new();
+    each_piece(&mut database.read(&spot)?, &mut |piece| {
+        if flags.json {
+            whole.extend_from_slice(piece);
         }
+        // A closed pipe (`| head`) is not an error.
+        flags.json || io.bytes(piece)
+    })
+    .map_err(|source| ReadError::Content { path: path.clone(), source })?;
+    if flags.json {
+        let content = match String::from_utf8(whole) {
+            Ok(text) => json!({ "path": path, "text": text }),
+            Err(other) => json!({ "path": path, "base64": BASE64.encode(other.as_bytes()) }),
+        };
+        super::super::json(&content, io);
     }
     Ok(0)
 }
 
+/// Reads to the end, or until `take` returns false.
+fn each_piece(content: &mut dyn Read, take: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let length = content.read(&mut buffer)?;
+        if length == 0 || !take(&buffer[..length]) {
+            return Ok(());
+        }
+    }
+}
+
 fn find(database: &Database, path: &Path) -> Result<TreeEntry, Failed> {
-    let missing = || {
-        let hint = "`agent-sandbox fs ls` lists the entries".to_owned();
-        Failed::new(ReadError::Missing(path.to_string_lossy().into_owned()), Some(hint))
-    };
-    database.find(path)?.ok_or_else(missing)
+    let missing = || ReadError::Missing(path.to_string_lossy().into_owned());
+    Ok(database.find(path)?.ok_or_else(missing)?)
 }

@@ -3,12 +3,13 @@
 use sandbox_bridge::setup::{Direction, Options, Setup as Steps};
 use sandbox_policy::Host;
 
+use crate::args::Flags;
 use crate::args::host_command::Setup;
 use crate::failed::Outcome;
 use crate::ui::Stdio;
 
 /// Shows the steps. With `--yes` runs them, or reverts them.
-pub(super) fn run(setup: Setup, host: &Host, io: &mut Stdio<'_>) -> Outcome {
+pub(super) fn run(flags: &Flags, setup: Setup, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     let (direction, verb) =
         if setup.undo { (Direction::Undo, "reverted") } else { (Direction::Take, "changed") };
     let options = Options {
@@ -21,8 +22,11 @@ pub(super) fn run(setup: Setup, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         reload_sshd: setup.reload_sshd,
     };
     let steps = Steps::plan(&options, direction, host)?;
-    for text in steps.texts() {
-        io.data(&text);
+    if flags.json {
+        let texts: Vec<String> = steps.texts().map(|text| text.trim_end().to_owned()).collect();
+        crate::cmd::json(&serde_json::json!({ "steps": texts, "run": setup.yes }), io);
+    } else {
+        steps.texts().for_each(|text| io.data(&text));
     }
     if !setup.yes {
         io.say(&format!("nothing was {verb}; pass `--yes` to run the steps"));
