@@ -12,15 +12,15 @@ use super::{code, section, table};
 const AGENTS_INTRO: &str = "\
 # Agents
 
-Everything that is known about an agent. How to start one: [agents](../how-to/run-agents.md). How it works with the proxy:
-[keys that the agent does not hold](../how-to/credentials.md#agents).
+Commands, files and settings of each agent. How to start one: [run an agent](../how-to/run-agents.md). How it works
+with the proxy: [keep API keys out of the sandbox](../how-to/credentials.md#agents).
 ";
 
 const PROVIDERS_INTRO: &str = "\
 # Providers
 
-Servers that the proxy sends keys to. A secret names one by `provider`, or by its variable. How to use them:
-[keys that the agent does not hold](../how-to/credentials.md).
+Servers that the proxy sends keys to. A secret selects one by `provider`, or by its variable. How to use them: [keep API
+keys out of the sandbox](../how-to/credentials.md).
 ";
 
 fn list<'t>(items: impl IntoIterator<Item = &'t str>) -> String {
@@ -77,7 +77,7 @@ fn agents_page_lists_the_rows_of_the_catalog() {
         let keys = list(settings.keys.iter().copied());
         [agent.title.into(), located(&settings.file), runs.into(), keys]
     });
-    let head = ["agent", "file", "a change is reported", "names before a key"];
+    let head = ["agent", "file", "a change is reported", "fields that hold a key"];
     text.extend([format!("\n## Settings\n\n{}", table(head, settings))]);
     let agents = AGENTS.iter().map(|agent| (agent.title, agent.logins, agent.project_config));
     let tools = TOOLS.iter().map(|tool| (tool.title, tool.logins, tool.project_config));

@@ -13,15 +13,16 @@ const INTRO: &str = "\
 
 One schema, two syntaxes: JSON with comments and trailing commas, or TOML.
 
-| layer | where | |
+| layer | file | |
 |---|---|---|
 | built-in | the defaults below | |
 | global | `$XDG_CONFIG_HOME/agent-sandbox/config.json`, `.jsonc` or `.toml`; else in `~/.config/agent-sandbox` | yours |
 | project | `.agent-sandbox.json`, `.agent-sandbox.jsonc` or `sandbox.toml` in the working directory; or the file of `--config` | must be [trusted](../concepts/trust.md) to open anything |
 | flags | the command line | |
 
-Later layers win. Lists add up, tables merge by key, of single values the later one holds. Two files in one place are an
-error. So are unknown keys, wrong types and files above 256 KiB; the message names file, line and column.
+Later layers win. Lists are concatenated, tables are merged by key, and a later single value replaces an earlier one.
+Two files in one directory are an error. So are unknown keys, wrong types and files above 256 KiB. The message names
+file, line and column.
 
 For editors: [config.schema.json](config.schema.json), also printed by `agent-sandbox config schema`.
 ";
@@ -29,7 +30,7 @@ For editors: [config.schema.json](config.schema.json), also printed by `agent-sa
 const ENFORCED: &str = "
 ## Keys that are enforced
 
-Keys of sessions have an effect on `agent-sandbox up` and none on a single command, which says so in one line.
+Keys of sessions apply to `agent-sandbox up`. A single command ignores them, and a note says so.
 ";
 
 #[test]

@@ -8,25 +8,28 @@ use super::{code, table};
 const INTRO: &str = "\
 # Environment variables
 
-The command gets the caller's environment, without what `@secrets` hides and with a few variables of the sandbox's own.
-What to do about a hidden one: [secrets and environment](../how-to/secrets-and-environment.md).
+The command gets the caller's environment, without the variables that `@secrets` hides, and with a few more that the
+sandbox sets. To pass a hidden variable: [secrets and environment](../how-to/secrets-and-environment.md).
 ";
 
 const READ: &[(&str, &str)] = &[
-    ("HOME", "the home directory; what `~` means"),
-    ("PATH", "where commands, and bubblewrap, are looked for"),
-    ("XDG_CONFIG_HOME", "`agent-sandbox/config.*` lies in it; else in `~/.config`"),
+    ("HOME", "the home directory, which is `~` in rules"),
+    ("PATH", "the directories in which commands and bubblewrap are found"),
+    ("XDG_CONFIG_HOME", "the directory with `agent-sandbox/config.*` [default: `~/.config`]"),
     (
         "XDG_STATE_HOME",
-        "trust and run records lie in `agent-sandbox` in it; else in `~/.local/state`",
+        "the directory with `agent-sandbox`, which holds trust and run records [default: `~/.local/state`]",
     ),
-    ("XDG_RUNTIME_DIR", "one of the places where a Docker daemon may listen"),
+    (
+        "XDG_RUNTIME_DIR",
+        "the directory of the proxy's sockets, and of the socket of a rootless Docker daemon",
+    ),
     ("DOCKER_HOST", "the Docker daemon's address, with `docker = true`"),
     ("AGENT_SANDBOX_TRUST", "`1` trusts the project's configuration, as `--trust` does"),
     ("AGENT_SANDBOX_MOUNTS", "`bwrap` leaves all mounts to bubblewrap"),
     (
         "AGENT_SANDBOX_API_TOKEN",
-        "what callers of `serve --listen` have to send; no session gets it",
+        "the token for callers of `serve --listen`; not passed to sessions",
     ),
     ("NO_COLOR", "no colours, unless `--color always`"),
     ("TERM", "`dumb` means no colours"),
@@ -34,11 +37,14 @@ const READ: &[(&str, &str)] = &[
 
 const SET: &[(&str, &str)] = &[
     ("PATH", "the caller's, with `/run/agent-sandbox` in front"),
-    ("TMPDIR", "`/tmp`, while that is private"),
+    ("TMPDIR", "`/tmp`, if that is private"),
     ("XDG_RUNTIME_DIR", "`/run/user/UID`, private and empty"),
     ("AGENT_SANDBOX_CMD", "in a wrapper script: the name of the command that was called"),
     ("AGENT_SANDBOX_REAL", "in a wrapper script: the real program; empty when there is none"),
-    ("AGENT_SANDBOX_PID", "in a wrapper script: its process, by which its own calls are known"),
+    (
+        "AGENT_SANDBOX_PID",
+        "in a wrapper script: its process ID, by which agent-sandbox recognises its calls",
+    ),
 ];
 
 #[test]
@@ -56,14 +62,14 @@ fn environment_page_lists_the_variables() {
     let proxy: Vec<&str> = proxy_variables().map(|(name, _)| name).collect();
     text = text.replacen(
         "\n## Hidden by",
-        &format!("\n### Where hosts are reached by name\n\nThey lead to the sandbox's own proxy.\n\n{}\n\n## Hidden by", list(&proxy)),
+        &format!("\n### With a list of hosts\n\nThey point to the proxy on the sandbox's loopback.\n\n{}\n\n## Hidden by", list(&proxy)),
         1,
     );
     for (why, names) in hidden_variables() {
         let heading = match why {
-            Hidden::Credential => "They hold credentials",
-            Hidden::Socket => "They lead to a socket on the host",
-            Hidden::Injecting => "They make programs run other code",
+            Hidden::Credential => "Credentials",
+            Hidden::Socket => "Addresses of sockets on the host",
+            Hidden::Injecting => "Variables that make programs run other code",
         };
         text.extend([format!("\n### {heading}\n\n{}\n", list(&names))]);
     }
@@ -74,7 +80,7 @@ fn environment_page_lists_the_variables() {
         }
     }
     text.extend([format!(
-        "\n## Never hidden as credentials\n\nAn agent needs them to reach its model.\n\n{}\n",
+        "\n## Never hidden as credentials\n\nAn agent needs these variables to reach its model.\n\n{}\n",
         list(&passed)
     )]);
     super::page("environment.md", &text);

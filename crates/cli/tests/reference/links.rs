@@ -149,32 +149,67 @@ fn pages_are_short_in_words_and_lines() {
 #[test]
 fn every_transcript_is_run_or_says_why_not() {
     let suites = SUITES.map(|path| fs::read_to_string(root().join(path)).unwrap());
-    let mut missing = Vec::new();
-    for (name, text) in pages() {
-        if text.starts_with(super::GENERATED) {
-            continue;
+    let hand_written = pages().into_iter().filter(|(_, text)| !text.starts_with(super::GENERATED));
+    let missing: Vec<String> =
+        hand_written.flat_map(|(name, text)| not_run(&name, &text, &suites)).collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// Returns a line for each transcript that no suite runs and that has no reason, and for each command with a prompt
+/// outside of transcripts.
+fn not_run(name: &str, text: &str, suites: &[String; 2]) -> Vec<String> {
+    let page = Page::parse(name, text);
+    let suite = usize::from(page.suite.is_some());
+    let is_listed = suites[suite].contains(&format!("\"{name}\""));
+    let blocks = page.blocks().filter_map(|block| match &block.not_run {
+        Some(reason) if reason.is_empty() => {
+            Some(format!("{name}:{}: `not run` without a reason", block.line))
         }
-        let page = Page::parse(&name, &text);
-        let suite = usize::from(page.suite.is_some());
-        let is_listed = suites[suite].contains(&format!("\"{name}\""));
-        for block in page.blocks() {
-            match &block.not_run {
-                Some(reason) => {
-                    assert!(
-                        !reason.is_empty(),
-                        "{name}:{}: `not run` without a reason",
-                        block.line
-                    );
-                }
-                None if is_listed => {}
-                None => missing.push(format!(
-                    "{name}:{}: {} does not list the page",
-                    block.line, SUITES[suite]
-                )),
+        None if !is_listed => {
+            Some(format!("{name}:{}: {} does not list the page", block.line, SUITES[suite]))
+        }
+        _ => None,
+    });
+    blocks.chain(outside_of_transcripts(name, text)).collect()
+}
+
+fn outside_of_transcripts(name: &str, text: &str) -> Vec<String> {
+    let mut outside = Vec::new();
+    let mut language = None;
+    for (index, line) in text.lines().enumerate() {
+        let place = format!("{name}:{}", index + 1);
+        match line.trim_start().strip_prefix("```") {
+            Some("") if language.is_none() => {
+                outside.push(format!("{place}: a block without a language"));
+                language = Some("");
             }
+            Some(word) if language.is_none() => language = Some(word),
+            Some(_) => language = None,
+            None if line.trim_start().starts_with("$ ") && language != Some("console") => {
+                outside.push(format!("{place}: a command with a prompt outside of a transcript"));
+            }
+            None => {}
         }
     }
-    assert!(missing.is_empty(), "{missing:#?}");
+    outside
+}
+
+#[test]
+fn a_page_with_a_transcript_that_nothing_runs_is_reported() {
+    let suites = ["readme: \"listed.md\",".to_owned(), String::new()];
+    let block = "```console\n$ true\n```\n";
+    for (name, text, expected) in [
+        ("listed.md", block.to_owned(), 0),
+        ("other.md", block.to_owned(), 1),
+        ("other.md", format!("<!-- not run: needs a key -->\n{block}"), 0),
+        ("other.md", format!("<!-- not run: -->\n{block}"), 1),
+        ("listed.md", format!("<!-- test: suite containers -->\n{block}"), 1),
+        ("listed.md", "```text\n$ true\n```\n".to_owned(), 1),
+        ("listed.md", "```\ntrue\n```\n".to_owned(), 1),
+        ("listed.md", "```sh\ntrue\n```\n".to_owned(), 0),
+    ] {
+        assert_eq!(not_run(name, &text, &suites).len(), expected, "{name} {text}");
+    }
 }
 
 /// Returns the lines outside of blocks of code and comments, numbered.

@@ -9,29 +9,29 @@ const INTRO: &str = "\
 # Presets
 
 A preset is a list of rules with a name. `@all` is on by default. A file turns one on with `\"@name\"` and off with
-`\"!@name\"` in `filesystem.presets`; the last word about a preset wins.
+`\"!@name\"` in `filesystem.presets`. The last entry about a preset wins.
 
-A relative path starts at the working directory, `~` is the home directory. A line about a path that does not exist
-changes nothing. How rules on the same path are weighed: [rules](../concepts/rules.md).
+Relative paths start at the working directory, and `~` is the home directory. A rule for a path that does not exist
+changes nothing. If several rules name the same path: [rules](../concepts/rules.md).
 ";
 
 const GIT: &str = "
 ## `@git` and `@git-strict`
 
-These go by the repositories in reach, not by a list of paths. In every repository that the command can write:
+These presets apply to repositories, not to a list of paths. In every repository that the command can write:
 
 - `config`, `config.worktree` and `hooks` are read-only, and so is the directory that `core.hooksPath` names.
 - `.git` cannot be renamed or replaced.
 - The same holds for worktrees, submodules, nested and bare repositories.
-- What git would obey if it appeared is moved aside at the end of the run. See [git](../how-to/git.md).
+- New files that git would act on are moved aside at the end of the run. See [git](../how-to/git.md).
 - `@git-strict` also makes other branches and all tags read-only. Only the branch that is checked out can move.
 ";
 
 const HOSTS: &str = "
 ## Hosts
 
-These stand in `network.allowed_hosts`, or behind `--allow-host`. None is on by default. What takes uploads from everybody is
-in none. See [hosts by name](../how-to/allow-hosts.md).
+These are entries of `network.allowed_hosts` and `--allow-host`. None is on by default. No preset contains a host that
+accepts uploads without an account. See [hosts by name](../how-to/allow-hosts.md).
 ";
 
 #[test]
