@@ -124,7 +124,7 @@ impl Hint for ListError {
 
 impl HostList {
     /// Reads the enforced list. Refuses one that another user can change.
-    pub fn read_enforced(path: &Path) -> Result<Self, ListError> {
+    pub(crate) fn read_enforced(path: &Path) -> Result<Self, ListError> {
         let list = Self::read(path)?;
         check_owner(path, sandbox_linux::process::uid())
             .map_err(|loose| ListError::Loose { path: path.to_owned(), loose })?;

@@ -19,7 +19,7 @@ use crate::server::ServeError;
 use crate::{broker, shim};
 
 /// Multicall word of a session's relay.
-pub const RELAY: &str = "@relay";
+pub(crate) const RELAY: &str = "@relay";
 /// Maximum number of concurrent requests. Above 10 unauthenticated connections, sshd starts to drop some by default
 /// (`MaxStartups`).
 const PARALLEL: u32 = 10;
@@ -116,7 +116,7 @@ fn pass_on(socket: UnixStream, prepare: impl Fn(&str) -> Prepared) -> i32 {
         }
         Err(error) => {
             let text = format!("agent-sandbox: cannot send this command by SSH: {error}\n");
-            broker::say(&client, &text, 125);
+            broker::say(&client, &text, ExitCode::Setup.code());
         }
     }
     0

@@ -16,6 +16,7 @@ use sandbox_policy::config::command::Paths;
 use crate::server::Server;
 use crate::shared_dirs::WorkDir;
 use crate::verdict::{Allowed, Denial, judge};
+use sandbox_protocol::ExitCode;
 
 /// Command ready to run.
 #[derive(Debug)]
@@ -251,8 +252,10 @@ impl Refused {
     /// Returns the message to the client, the exit code, and the outcome for the log.
     pub(crate) fn answer(&self) -> (String, u8, &'static str) {
         match self {
-            Self::Denied(denial) => (denial.message(), 1, "denied"),
-            Self::Missing(what) => (format!("agent-sandbox: {what}\n"), 127, "failed"),
+            Self::Denied(denial) => (denial.message(), ExitCode::Failure.code(), "denied"),
+            Self::Missing(what) => {
+                (format!("agent-sandbox: {what}\n"), ExitCode::NotFound.code(), "failed")
+            }
         }
     }
 }

@@ -9,12 +9,6 @@ use std::path::{Path, PathBuf};
 use sandbox_policy::config::command::line::{self, LineError};
 use serde::{Deserialize, Serialize};
 
-/// Mount point of the session's side of the bridge.
-pub const BRIDGE_DIR: &str = "/run/agent-sandbox/bridge";
-/// Path of the routes.
-pub const ROUTES: &str = "/run/agent-sandbox/bridge/routes.json";
-/// Directory of the shims, the first one in `PATH`.
-pub const SHIMS: &str = "/run/agent-sandbox/bridge/bin";
 /// Prefix of the word with the working directory of a request over SSH, which precedes the command.
 pub(crate) const CWD: &str = "AGENT_SANDBOX_CWD=";
 

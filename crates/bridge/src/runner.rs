@@ -22,6 +22,7 @@ use sandbox_linux::signal::{CONT, ENDING, Signals, TERM};
 
 use crate::request::Prepared;
 use pump::{Client, Meter};
+use sandbox_protocol::ExitCode;
 
 /// Time between `SIGTERM` and `SIGKILL`.
 const GRACE: Duration = Duration::from_secs(2);
@@ -213,7 +214,13 @@ pub(crate) fn ending(prepared: &Prepared, finished: io::Result<Finished>) -> End
         }
         Err(error) => {
             let reason = Some(format!("cannot run `{name}`: {error}"));
-            Ending { outcome: "failed", code: 126, printed: 0, reason, sha256: None }
+            Ending {
+                outcome: "failed",
+                code: ExitCode::NotExecutable.code(),
+                printed: 0,
+                reason,
+                sha256: None,
+            }
         }
     }
 }

@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 
 use sandbox_linux::replace::{Durability, Mode, Replace};
 use sandbox_policy::config::command::PublicKey;
-use sandbox_policy::config::file::{AgentInit, HostCommands, Transport};
+use sandbox_policy::config::file::{AgentInit, HostCommands, StoredName, Transport};
 use sandbox_policy::host::RUNTIME_BINARY;
 use sandbox_protocol::Hint;
+use sandbox_protocol::layout::bridge;
 use thiserror::Error;
 
 use crate::list::{HostList, HostMount};
-use crate::route::{BRIDGE_DIR, ROUTES, Route, Routes, SHIMS};
+use crate::route::{Route, Routes};
 use crate::verdict::{Warning, warnings};
 
 pub use ssh::Relay;
@@ -66,7 +67,7 @@ pub struct BridgeMount {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BridgeKey {
     /// Stored secret that holds the key. Without one, the session gets a new key.
-    pub secret: Option<String>,
+    pub secret: Option<StoredName>,
     /// User that it logs in as.
     pub user: String,
     /// Path below the session's folder.
@@ -102,14 +103,6 @@ pub enum BridgeError {
     /// Host key of this machine is unknown.
     #[error("cannot pin this machine's SSH host key: there is none in `/etc/ssh`")]
     NoHostKey,
-    /// Value that would be misread in a path, in `known_hosts` or in an argument.
-    #[error("`host_commands.{key}` cannot be `{value}`")]
-    Word {
-        /// Key.
-        key: &'static str,
-        /// Value.
-        value: String,
-    },
     /// Agent's user is known only to the image.
     #[error(
         "a key that the agent cannot read needs a separate user, but `agent.user` is a name that only the image can resolve"
@@ -133,7 +126,6 @@ impl Hint for BridgeError {
             Self::NoHostKey => {
                 "start sshd once, or set its key: `host_key = \"ssh-ed25519 AAAA…\"`; `\"accept-new\"` trusts the first key that it sees".into()
             }
-            Self::Word { .. } => "use letters, digits, `.`, `_` and `-`".into(),
             Self::NamedUser => "write `agent.user` as a number, or remove it".into(),
             Self::Nothing => "list commands in `host_commands.allowed`, or remove `enabled`".into(),
             Self::Path(_) => "list the program by its name; the host searches the `path` of its list".into(),
@@ -165,8 +157,8 @@ impl Bridge {
         Self {
             routes: Routes { route, commands },
             list: None,
-            mounts: vec![BridgeMount { source: SEEN.into(), target: BRIDGE_DIR.into() }],
-            path: SHIMS.into(),
+            mounts: vec![BridgeMount { source: SEEN.into(), target: bridge::DIR.into() }],
+            path: bridge::SHIMS.into(),
             relay: None,
             key: None,
             known_hosts: None,
@@ -176,7 +168,7 @@ impl Bridge {
     }
 
     fn by_socket(config: &HostCommands, commands: Vec<Vec<String>>, mounts: &[HostMount]) -> Self {
-        let socket = Path::new(BRIDGE_DIR).join("socket");
+        let socket = Path::new(bridge::DIR).join("socket");
         let allowed = config.allowed.clone();
         let list = HostList { allowed, mounts: mounts.to_vec(), ..HostList::default() };
         Self { list: Some(list), ..Self::new(config, Route::Unix { socket }, commands) }
@@ -199,7 +191,7 @@ impl Bridge {
         for name in self.names() {
             symlink(RUNTIME_BINARY, bin.join(name))?;
         }
-        let routes = Path::new(ROUTES).file_name().unwrap_or_default();
+        let routes = Path::new(bridge::ROUTES).file_name().unwrap_or_default();
         write_file(&seen.join(routes), &serde_json::to_vec_pretty(&self.routes)?, 0o644)?;
         if let Some(list) = &self.list {
             make_dir(&session.join(STATE), 0o700)?;

@@ -17,13 +17,12 @@ use sandbox_linux::channel::{self, Awaited};
 use sandbox_linux::signal::{self, Signals};
 use sandbox_policy::Host;
 use sandbox_policy::config::command::line::LineError;
+use sandbox_protocol::ExitCode;
 use sandbox_protocol::frame::{self, Kind, LONGEST, Request, WINDOW};
+use sandbox_protocol::layout::bridge::{ROUTES, SHIMS};
 use thiserror::Error;
 
-use crate::route::{ROUTES, Route, Routes, SHIMS, Ssh, request_line};
-
-/// Exit code if the bridge fails.
-const BROKEN: u8 = 125;
+use crate::route::{Route, Routes, Ssh, request_line};
 
 /// Reason why a command ran neither on the host nor here.
 #[derive(Debug, Error)]
@@ -57,11 +56,11 @@ pub enum ShimError {
 
 impl ShimError {
     /// Returns the exit code.
-    pub fn exit_code(&self) -> u8 {
+    pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::NoProgram(_) | Self::NoSsh => 127,
-            Self::Run { .. } => 126,
-            Self::Unreachable { .. } | Self::Line(_) => BROKEN,
+            Self::NoProgram(_) | Self::NoSsh => ExitCode::NotFound,
+            Self::Run { .. } => ExitCode::NotExecutable,
+            Self::Unreachable { .. } | Self::Line(_) => ExitCode::Setup,
         }
     }
 }
@@ -145,7 +144,9 @@ fn by_socket(socket: &Path, request: &Request) -> io::Result<u8> {
                 window.grow(&received.body);
                 Ok(())
             }
-            Kind::Exit => return Ok(received.body.first().copied().unwrap_or(BROKEN)),
+            Kind::Exit => {
+                return Ok(received.body.first().copied().unwrap_or(ExitCode::Setup.code()));
+            }
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
         if written.is_err() {

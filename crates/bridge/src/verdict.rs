@@ -31,7 +31,7 @@ pub struct Allowed<'a> {
 
 impl Allowed<'_> {
     /// Returns true if git inspects the work tree of each submodule, which no option prevents.
-    pub fn enters_submodules(&self) -> bool {
+    pub(crate) fn enters_submodules(&self) -> bool {
         let sub = self.git.and_then(|at| self.argv.get(at + 1..)).unwrap_or_default();
         sub.iter().find(|word| *word != "--no-pager").is_some_and(|sub| git::compares(sub))
     }

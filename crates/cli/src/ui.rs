@@ -46,7 +46,7 @@ pub(crate) enum Tone {
     /// Removed line.
     Removed,
     /// Position in a file.
-    Place,
+    Position,
 }
 
 impl Stdio<'_> {
@@ -152,8 +152,15 @@ fn paint(colour: bool, tone: Tone, text: &str) -> String {
 }
 
 const RESET: &str = "\x1b[0m";
-const TONES: [Tone; 7] =
-    [Tone::Good, Tone::Bad, Tone::Warning, Tone::Quiet, Tone::Strong, Tone::Removed, Tone::Place];
+const TONES: [Tone; 7] = [
+    Tone::Good,
+    Tone::Bad,
+    Tone::Warning,
+    Tone::Quiet,
+    Tone::Strong,
+    Tone::Removed,
+    Tone::Position,
+];
 
 /// Returns the escape sequence that starts a tone.
 fn start(tone: Tone) -> &'static str {
@@ -164,7 +171,7 @@ fn start(tone: Tone) -> &'static str {
         Tone::Quiet => "\x1b[2m",
         Tone::Strong => "\x1b[1m",
         Tone::Removed => "\x1b[31m",
-        Tone::Place => "\x1b[36m",
+        Tone::Position => "\x1b[36m",
     }
 }
 

@@ -35,13 +35,13 @@ pub use base_dirs::BaseDirs;
 pub use discover::{Found, GLOBAL_NAMES, Located, PROJECT_NAMES, locate};
 pub use error::ConfigError;
 pub use file::{
-    Agent, AgentInit, ArgumentText, BackendKind, BasicUser, CowEngine, Cpus, Dockerd, FormatText,
-    HeaderText, Home, HostCommands, HostKey, Memory, ModelText, QueryText, Resources, RouteText,
-    Secret, SecretMode, Services, StoredName, ToolText, Transport, UpstreamUrl, Workspace,
+    AgentInit, ArgumentText, BackendKind, BasicUser, CowEngine, Dockerd, FormatText, HeaderText,
+    Home, HostCommands, HostKey, Memory, ModelText, QueryText, Resources, RouteText, Secret,
+    SecretMode, Services, StoredName, ToolText, Transport, UpstreamUrl, Workspace,
 };
 pub use hosts::{HostEntry, HostList, Hosts};
 pub use layer::{Layer, Origin, Sourced};
-pub use places::{Place, places};
+pub use places::{ConfigPath, places};
 pub use session::{Changed, ContainerNetwork, SessionConfig};
 pub use values::Values;
 

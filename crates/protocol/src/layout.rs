@@ -46,6 +46,18 @@ pub mod runtime {
     pub const DIRS: [&str; 4] = [BIN, REAL, WRAPPERS, PRESETS];
 }
 
+/// Host commands in a container.
+pub mod bridge {
+    /// Mount point of the session's side.
+    pub const DIR: &str = runtime!("/bridge");
+    /// Routes of commands.
+    pub const ROUTES: &str = runtime!("/bridge/routes.json");
+    /// Directory of the shims, the first one in `PATH`.
+    pub const SHIMS: &str = runtime!("/bridge/bin");
+    /// Directory of the relay's socket.
+    pub const RELAY_DIR: &str = runtime!("/relay");
+}
+
 /// Directories of a session on the host that are mounted into its container.
 pub mod session {
     /// Directory of the control file.

@@ -155,7 +155,7 @@ impl Log {
 
 /// Usage fields of a log line.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Entry {
+pub struct AuditEntry {
     /// Time in RFC 3339 format.
     pub time: String,
     /// The sandbox that sent the request.
@@ -176,7 +176,7 @@ pub struct Entry {
 }
 
 /// Calls `each` for every log entry since the given time, oldest first. Skips lines that a full disk truncated.
-pub fn read(path: &Path, since: SystemTime, mut each: impl FnMut(Entry)) -> io::Result<()> {
+pub fn read(path: &Path, since: SystemTime, mut each: impl FnMut(AuditEntry)) -> io::Result<()> {
     let since = rfc3339(since);
     for path in [&before(path), path] {
         let file = match File::open(path) {
@@ -185,7 +185,7 @@ pub fn read(path: &Path, since: SystemTime, mut each: impl FnMut(Entry)) -> io::
             Err(error) => return Err(error),
         };
         for line in BufReader::new(file).split(b'\n') {
-            if let Ok(entry) = serde_json::from_slice::<Entry>(&line?)
+            if let Ok(entry) = serde_json::from_slice::<AuditEntry>(&line?)
                 && entry.time >= since
             {
                 each(entry);

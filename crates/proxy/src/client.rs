@@ -98,11 +98,6 @@ impl Client {
         self.ask("DELETE", &format!("/v1/sessions/{token}"), None).map(drop)
     }
 
-    /// Ends all sessions of a sandbox.
-    pub fn revoke_sandbox(&self, id: &str) -> Result<(), ClientError> {
-        self.ask("DELETE", &format!("/v1/sandboxes/{id}/sessions"), None).map(drop)
-    }
-
     /// Replaces a session's key.
     pub fn rotate(&self, token: &str, key: &str) -> Result<(), ClientError> {
         self.ask("PUT", &format!("/v1/sessions/{token}/key"), Some(&json!({ "api_key": key })))

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
-use crate::audit::{self, Entry};
+use crate::audit::{self, AuditEntry};
 use crate::dirs::ProxyDirs;
 use crate::usage::Tokens;
 
@@ -31,7 +31,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, entry: &Entry) {
+    fn add(&mut self, entry: &AuditEntry) {
         self.requests += 1;
         self.failed += u64::from(entry.outcome != "complete");
         self.bytes_in = self.bytes_in.saturating_add(entry.bytes_in);

@@ -8,7 +8,7 @@ use sandbox_linux::error::chain;
 use sandbox_protocol::Hint;
 
 /// Header of responses that come from the proxy itself, not from the server.
-pub const ERROR_HEADER: &str = "x-agent-sandbox-error";
+pub(crate) const ERROR_HEADER: &str = "x-agent-sandbox-error";
 
 /// Error response to a request that is not forwarded.
 #[derive(Debug, Clone, PartialEq, Eq)]

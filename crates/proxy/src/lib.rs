@@ -47,7 +47,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-pub use error::{ERROR_HEADER, Refusal};
+pub use error::Refusal;
 use session::Registry;
 
 /// State shared by all parts of a proxy.

@@ -35,7 +35,7 @@ impl Routes {
     }
 
     /// Returns true when everything is allowed and no path needs to be checked.
-    pub fn is_everything(&self) -> bool {
+    pub(crate) fn is_everything(&self) -> bool {
         self.0.iter().any(|rule| rule.method.is_none() && rule.path.glob().glob() == "/**")
     }
 

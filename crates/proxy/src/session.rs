@@ -34,7 +34,7 @@ use sandbox_policy::catalog::Provider;
 
 /// A registered session. Only its key and counters change.
 #[derive(Debug)]
-pub struct Session {
+pub struct ProxySession {
     /// Hash of the token.
     pub hash: TokenHash,
     /// Short ID for logs.
@@ -82,7 +82,7 @@ pub struct Counts {
     pub tokens: Tokens,
 }
 
-impl Session {
+impl ProxySession {
     /// Returns the session's usage.
     pub fn counts(&self) -> Counts {
         *self.state.counts.lock().unwrap_or_else(PoisonError::into_inner)

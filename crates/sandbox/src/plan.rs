@@ -31,7 +31,7 @@ use sandbox_policy::config::{
 };
 use sandbox_policy::host::Host;
 use sandbox_policy::network::EgressPolicy;
-use sandbox_policy::path::resolve::{Place, Resolver};
+use sandbox_policy::path::resolve::{ResolvedPath, Resolver};
 use sandbox_policy::path::{Kind, Resolved, upward};
 use sandbox_policy::preset::{self, Presets};
 
@@ -40,7 +40,8 @@ pub use cow::{CopyOnWrite, CowRoot, Layers, Store, Through};
 pub use environment::{Environment, HiddenVariable};
 pub use error::PlanError;
 pub use home_overlay::{HomeOverlay, mount_below};
-pub use identity::{AGENT_ID, Identity};
+pub(crate) use identity::AGENT_ID;
+pub use identity::Identity;
 pub use proc::Proc;
 pub use sockets::docker_places;
 
@@ -193,7 +194,7 @@ pub fn plan_config(host: &Host, config: Config, command: Vec<OsString>) -> Resul
 pub struct ResolvedPolicy {
     config: Config,
     presets: Presets,
-    home: Option<Place>,
+    home: Option<ResolvedPath>,
     rules: Vec<Resolved>,
     resolver: Resolver,
     notes: Vec<String>,

@@ -267,7 +267,7 @@ pub struct Observed {
     /// Process on this machine, if there is one.
     pub pid: Option<i32>,
     /// State of the agent, if there is one.
-    pub agent: Option<Agent>,
+    pub agent: Option<AgentStatus>,
 }
 
 impl Observed {
@@ -279,7 +279,8 @@ impl Observed {
 
 /// State of a session's agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Agent {
+#[schemars(rename = "Agent")]
+pub struct AgentStatus {
     /// `"running"` or `"ended"`.
     pub state: AgentState,
     /// True while it runs.
@@ -300,7 +301,7 @@ pub enum AgentState {
     Ended,
 }
 
-impl Agent {
+impl AgentStatus {
     /// Returns a running agent.
     pub fn running() -> Self {
         Self { state: AgentState::Running, running: true, code: None, restarts: 0 }

@@ -57,7 +57,7 @@ impl DataDir {
     }
 
     /// Returns the previous part of the log, after rotation.
-    pub fn old_log(&self, id: &SessionId) -> PathBuf {
+    pub(crate) fn old_log(&self, id: &SessionId) -> PathBuf {
         self.0.join("logs").join(format!("{id}.log.1"))
     }
 

@@ -34,10 +34,8 @@ use crate::data_dir::DataDir;
 use access::Access;
 use metrics::Metrics;
 use operator::Operator;
-pub use operator::{Entry, Log};
+pub use operator::{Log, LogEntry};
 pub use routes::document;
-
-pub use crate::API_TOKEN as TOKEN;
 
 /// Settings of a server.
 pub struct Settings {

@@ -32,7 +32,7 @@ impl Service {
     }
 
     /// Removes the layer of a session that is being removed.
-    pub fn remove_layer(&self, session: &Session) -> Result<(), ControlError> {
+    pub(crate) fn remove_layer(&self, session: &Session) -> Result<(), ControlError> {
         if let Some((layers, layer)) = self.own_layer(session)? {
             let lock = layer.lock()?;
             layers.remove(&layer, lock)?;

@@ -7,7 +7,7 @@ use sandbox_layers::session::{LayerSession, LayerSessions, RunState};
 use sandbox_linux::escape::name;
 use serde::Serialize;
 
-use crate::backend::{Agent, Authorized, Observed};
+use crate::backend::{AgentStatus, Authorized, Observed};
 use crate::error::ControlError;
 use crate::service::{Seen, Service};
 use crate::session::Session;
@@ -27,7 +27,7 @@ pub struct Line {
     /// Backend; none for a session that only has a layer.
     pub backend: Option<&'static str>,
     /// State of the agent.
-    pub agent: Option<Agent>,
+    pub agent: Option<AgentStatus>,
     /// Engine of its layer; none where it writes to the project directly.
     pub engine: Option<String>,
     /// The project.
@@ -139,7 +139,7 @@ pub struct Details<'s> {
     /// Process or container.
     pub handle: Option<String>,
     /// State of the agent.
-    pub agent: Option<Agent>,
+    pub agent: Option<AgentStatus>,
     /// True when its changes go to a layer.
     pub cow: bool,
     /// Hash of the policy.
@@ -193,7 +193,7 @@ impl<'s> Details<'s> {
     }
 }
 
-impl fmt::Display for Agent {
+impl fmt::Display for AgentStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.running, self.code) {
             (true, _) => write!(f, "running")?,

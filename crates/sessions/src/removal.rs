@@ -242,7 +242,7 @@ fn is_layer(layer: &LayerSession, up: &Session) -> bool {
 }
 
 /// Releases a layer whose session no longer exists. Returns true if it did.
-pub fn release_orphan(
+pub(crate) fn release_orphan(
     layer: &mut LayerSession,
     service: Option<&Service>,
 ) -> Result<bool, SessionError> {

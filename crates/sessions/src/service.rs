@@ -97,7 +97,11 @@ impl Service {
     }
 
     /// Returns true when the session exists already, or fewer than `most` sessions exist.
-    pub fn is_within_limit(&self, new: &NewSession, most: usize) -> Result<bool, ControlError> {
+    pub(crate) fn is_within_limit(
+        &self,
+        new: &NewSession,
+        most: usize,
+    ) -> Result<bool, ControlError> {
         let all = self.store.list()?;
         Ok(all.len() < most || existing(new.name.as_ref(), &new.project, &all)?.is_some())
     }
@@ -114,7 +118,11 @@ impl Service {
 
     /// Returns the name of the session that a request refers to. If the session does not exist yet,
     /// that is the name it would get.
-    pub fn name_of(&self, name: Option<&Name>, project: &Path) -> Result<Name, ControlError> {
+    pub(crate) fn name_of(
+        &self,
+        name: Option<&Name>,
+        project: &Path,
+    ) -> Result<Name, ControlError> {
         name_of(name, project, &self.store.list()?)
     }
 
@@ -225,7 +233,7 @@ impl Service {
     }
 
     /// Returns true when a session's backend stores its log while it is up.
-    pub fn backend_keeps_log(&self, session: &Session) -> bool {
+    pub(crate) fn backend_keeps_log(&self, session: &Session) -> bool {
         self.backend(session.backend).is_ok_and(|backend| backend.capabilities().logs)
     }
 

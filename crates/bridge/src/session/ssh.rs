@@ -1,20 +1,19 @@
 //! Plan of a bridge over SSH: the key, its holder, and the accepted host keys.
 
-use std::net::IpAddr;
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
 use sandbox_policy::config::command::PublicKey;
-use sandbox_policy::config::file::{AgentInit, HostCommands, HostKey};
+use sandbox_policy::config::file::{AgentInit, HostCommands, HostKey, SshHost, StoredName};
 use sandbox_policy::host::RUNTIME_BINARY;
+use sandbox_protocol::layout::bridge;
 
 use super::{Around, Bridge, BridgeError, BridgeKey};
 use crate::relay;
-use crate::route::{BRIDGE_DIR, Route, Ssh};
+use crate::route::{Route, Ssh};
 
 /// Subdirectory of the session's folder that holds keys.
 const KEYS: &str = "keys";
-/// Directory of the relay's socket inside.
-const RELAY_DIR: &str = "/run/agent-sandbox/relay";
 
 /// Process inside that holds the key, so that the agent cannot read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,17 +30,16 @@ impl Bridge {
         commands: Vec<Vec<String>>,
         around: &Around<'_>,
     ) -> Result<Self, BridgeError> {
-        let user = word("user", config.user.as_ref().ok_or(BridgeError::NoUser)?)?;
-        let host = config.host.clone().unwrap_or_else(|| "host.docker.internal".into());
-        let is_address = host.parse::<IpAddr>().is_ok();
-        let host = if is_address { host } else { word("host", &host)? };
-        let name = word("ssh_key_secret", config.ssh_key_secret.as_deref().unwrap_or("ssh_key"))?;
+        let user = config.user.as_ref().ok_or(BridgeError::NoUser)?.as_str().to_owned();
+        let is_address = config.host.as_ref().is_some_and(SshHost::is_address);
+        let host = config.host.as_ref().map_or("host.docker.internal", SshHost::as_str).to_owned();
+        let name = config.ssh_key_secret.as_ref().map_or("ssh_key", StoredName::as_str);
         let relayed = around.init == AgentInit::Supervise;
         let ssh = Ssh {
             user,
             host,
-            port: config.port.unwrap_or(22),
-            key: Path::new("/run/secrets").join(&name),
+            port: config.port.map_or(22, NonZeroU16::get),
+            key: Path::new("/run/secrets").join(name),
             known_hosts: known_hosts(config, around, relayed),
             accept_new: config.host_key == HostKey::AcceptNew,
         };
@@ -69,7 +67,7 @@ impl Bridge {
 
 impl Relay {
     fn of(ssh: &Ssh) -> Self {
-        let socket = Path::new(RELAY_DIR).join("socket");
+        let socket = Path::new(bridge::RELAY_DIR).join("socket");
         let options = relay::Options { listen: socket.clone(), ssh: ssh.clone() };
         let mut words = vec![RUNTIME_BINARY.to_owned()];
         words.extend(options.words());
@@ -80,9 +78,9 @@ impl Relay {
 /// Returns the path of `known_hosts`. Keys accepted on first use are stored where the SSH client can write.
 fn known_hosts(config: &HostCommands, around: &Around<'_>, relayed: bool) -> PathBuf {
     match (&config.host_key, relayed) {
-        (HostKey::AcceptNew, true) => Path::new(RELAY_DIR).join("known_hosts"),
+        (HostKey::AcceptNew, true) => Path::new(bridge::RELAY_DIR).join("known_hosts"),
         (HostKey::AcceptNew, false) => around.home.join(".agent-sandbox-known-hosts"),
-        _ => Path::new(BRIDGE_DIR).join("known_hosts"),
+        _ => Path::new(bridge::DIR).join("known_hosts"),
     }
 }
 
@@ -101,14 +99,4 @@ fn believed(
         HostKey::Pinned if own.is_empty() => Err(BridgeError::NoHostKey),
         HostKey::Pinned => Ok(Some(lines(own))),
     }
-}
-
-/// Checks that a value reads the same in a path, in `known_hosts` and as an argument.
-fn word(key: &'static str, value: &str) -> Result<String, BridgeError> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    let begins = value.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-    if begins && value.bytes().all(plain) {
-        return Ok(value.to_owned());
-    }
-    Err(BridgeError::Word { key, value: value.to_owned() })
 }

@@ -5,7 +5,7 @@ mod show;
 use sandbox_core::plan::{Plan, plan_config};
 use sandbox_linux::escape::name;
 use sandbox_policy::Host;
-use sandbox_policy::config::{Layer, Place, places, schema as json_schema};
+use sandbox_policy::config::{ConfigPath, Layer, places, schema as json_schema};
 
 use crate::args::Flags;
 use crate::failed::{Failed, Outcome};
@@ -31,7 +31,7 @@ pub(crate) fn path(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
     Ok(0)
 }
 
-fn row(place: &Place) -> [String; 3] {
+fn row(place: &ConfigPath) -> [String; 3] {
     let layer = if place.layer == Layer::Global { "global" } else { "project" };
     [layer.into(), name(&place.path), place.state.into()]
 }

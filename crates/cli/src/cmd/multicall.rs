@@ -62,6 +62,6 @@ fn sent(args: &[OsString], launch: Option<&Launch>) -> Option<std::process::Exit
     let sent = shim::intercept(args, launch.is_some())?;
     Some(std::process::ExitCode::from(sent.unwrap_or_else(|error| {
         let _ = writeln!(std::io::stderr(), "agent-sandbox: {error}");
-        error.exit_code()
+        error.exit_code().code()
     })))
 }

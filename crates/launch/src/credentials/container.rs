@@ -69,8 +69,9 @@ fn ssh_key(config: &Config, host: &Host) -> Result<Option<Secret>, CredentialErr
     let asked = config.session.host_commands.as_ref().map(|asked| &asked.value);
     let asked = asked.filter(|asked| asked.enabled && asked.transport == Transport::Ssh);
     let Some(name) = asked.and_then(|asked| asked.ssh_key_secret.as_ref()) else { return Ok(None) };
-    let invalid = |error| CredentialError::Store { name: name.clone(), error };
-    let missing = |error| CredentialError::SshKey { name: name.clone(), error };
+    let name = name.as_str();
+    let invalid = |error| CredentialError::Store { name: name.to_owned(), error };
+    let missing = |error| CredentialError::SshKey { name: name.to_owned(), error };
     let stored = Name::parse(name).map_err(invalid)?;
     Ok(Some(store(host)?.get(&stored).map_err(missing)?))
 }

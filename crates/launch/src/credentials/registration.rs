@@ -1,5 +1,7 @@
 //! Conversion of a configured secret into a session of the proxy.
 
+use std::num::NonZeroU32;
+
 use sandbox_policy::Host;
 use sandbox_policy::catalog::Provider;
 use sandbox_policy::catalog::provider::{OwnTools, Upstream};
@@ -40,8 +42,8 @@ pub fn registration(
         routes: texts(secret.routes.as_ref(), RouteText::as_str),
         server_tools: texts(secret.server_tools.as_ref(), ToolText::as_str),
         limits: Limits {
-            requests_per_minute: secret.requests_per_minute,
-            max_parallel: secret.max_parallel,
+            requests_per_minute: secret.requests_per_minute.map(NonZeroU32::get),
+            max_parallel: secret.max_parallel.map(NonZeroU32::get),
             token_budget: secret.token_budget,
             models: texts(secret.models.as_ref(), ModelText::as_str),
             ..Limits::default()
@@ -108,9 +110,9 @@ pub(super) fn location(
             Location::Store(Name::parse(name.as_str()).map_err(failed)?)
         }
         config::Secret { from_env: Some(name), .. } => Location::Env(name.as_str().to_owned()),
-        config::Secret { from_file: Some(path), .. } => Location::File(path.into()),
+        config::Secret { from_file: Some(path), .. } => Location::File(path.as_str().into()),
         config::Secret { from_env_file: Some(path), .. } => {
-            Location::EnvFile { path: path.into(), name: variable }
+            Location::EnvFile { path: path.as_str().into(), name: variable }
         }
         config::Secret { from_command: Some(argv), lasting, .. } => {
             let argv = argv.iter().map(|word| word.as_str().to_owned()).collect();

@@ -9,6 +9,7 @@ mod network;
 mod mount;
 mod describe;
 mod credential;
+mod container;
 mod resources;
 mod session;
 mod host_commands;
@@ -23,6 +24,9 @@ use serde::Deserialize;
 use thiserror::Error;
 
 pub use at::{At, Position};
+pub use container::{
+    AgentUser, ImageName, ProgramText, RepositoryText, RevisionText, RuntimeName, SshHost, SshUser,
+};
 pub use cow::CowEngine;
 pub use credential::{
     ArgumentText, BasicUser, FormatText, HeaderText, ModelText, QueryText, RouteText, StoredName,
@@ -35,10 +39,13 @@ pub use network::{NetworkMode, NetworkTable, NetworkText};
 pub use resources::{Cpus, Memory, Resources};
 pub use schema::{BackendKind, EnvValue, FileConfig, Filesystem, Nested, Rule};
 pub use session::{
-    Agent, AgentInit, Dockerd, Home, Listen, Proxy, Secret, SecretMode, Services, Workspace,
+    AgentConfig, AgentInit, Dockerd, Home, Listen, Proxy, Secret, SecretMode, Services, Workspace,
 };
 pub(super) use word::unmarked;
-pub use word::{CommandName, EnvName, HostText, Invalid, PRESETS, PathText, PresetToggle};
+pub use word::{
+    CommandName, EnvName, FilePath, HostPath, HostText, InsidePath, Invalid, Label, PRESETS,
+    PathText, PresetToggle,
+};
 
 use crate::text::{did_you_mean, shown};
 use node::Lines;

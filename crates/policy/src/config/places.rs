@@ -11,7 +11,7 @@ use crate::Host;
 
 /// Path where a configuration file can be.
 #[derive(Debug, Serialize)]
-pub struct Place {
+pub struct ConfigPath {
     /// Layer that the file configures.
     pub layer: Layer,
     /// Path.
@@ -23,13 +23,13 @@ pub struct Place {
 }
 
 /// Lists the paths, the user's first.
-pub fn places(host: &Host, request: &Request) -> Result<Vec<Place>, ConfigError> {
+pub fn places(host: &Host, request: &Request) -> Result<Vec<ConfigPath>, ConfigError> {
     let located = locate(host, request)?;
     let outcome = load(host, request);
     let place = |(layer, path): (Layer, PathBuf)| {
         let exists = located.files.iter().any(|file| file.layer == layer && file.path == path);
         let state = if exists { state(layer, &path, request, host, &outcome) } else { "missing" };
-        Place { layer, path, exists, state }
+        ConfigPath { layer, path, exists, state }
     };
     Ok(candidates(&located.cwd, host, request).into_iter().map(place).collect())
 }

@@ -7,8 +7,8 @@ use thiserror::Error;
 
 use super::digest::Digest;
 use super::file::{
-    Agent, BackendKind, Home, HostCommands, NetworkMode, NetworkText, Proxy, Resources, Services,
-    Workspace,
+    AgentConfig, BackendKind, Home, HostCommands, ImageName, NetworkMode, NetworkText, Proxy,
+    Resources, RuntimeName, Services, Workspace,
 };
 use super::layer::Sourced;
 use super::{BindMount, Network};
@@ -19,11 +19,11 @@ pub struct SessionConfig {
     /// The backend.
     pub backend: Option<Sourced<BackendKind>>,
     /// The image of a container.
-    pub image: Option<Sourced<String>>,
+    pub image: Option<Sourced<ImageName>>,
     /// The container runtime.
-    pub runtime: Option<Sourced<String>>,
+    pub runtime: Option<Sourced<RuntimeName>>,
     /// The agent.
-    pub agent: Option<Sourced<Agent>>,
+    pub agent: Option<Sourced<AgentConfig>>,
     /// A file of variables, absolute.
     pub env_file: Option<Sourced<PathBuf>>,
     /// The content of that file that the user accepted. Without one, any content is used.
@@ -158,7 +158,7 @@ impl SessionConfig {
         replace(&mut self.services, later.services);
         replace(&mut self.host_commands, later.host_commands);
         replace(&mut self.proxy, later.proxy);
-        merge(&mut self.agent, later.agent, Agent::over);
+        merge(&mut self.agent, later.agent, AgentConfig::over);
         merge(&mut self.resources, later.resources, Resources::over);
         merge(&mut self.workspace, later.workspace, Workspace::over);
         merge(&mut self.home, later.home, Home::over);

@@ -244,9 +244,9 @@ hint: keep one of them
 [125] /home/project/sandbox.toml:1:16: `commands.npm`: the preset `@git` wraps git, not `npm`
 [125] /home/project/sandbox.toml:1:18: `proxy.addr`: invalid listen address `here`
 hint: write `":8090"` for a port on loopback, or an address with a port
-[125] /home/.config/agent-sandbox/config.toml:1:11: `mounts`: the host path `a` is not absolute
+[125] /home/.config/agent-sandbox/config.toml:1:20: `mounts[0].host`: the host path `a` is not absolute
 hint: start it with `/` or `~/`, or use `shared_dirs`, which accepts relative paths
-[125] /home/.config/agent-sandbox/config.toml:1:11: `mounts`: the container path `/b/../c` is not absolute or contains `..`
+[125] /home/.config/agent-sandbox/config.toml:1:38: `mounts[0].container`: the container path `/b/../c` is not absolute or contains `..`
 [125] the project's `/home/project/sandbox.toml` is not trusted, and widens the sandbox:
   `docker` shares the daemon's socket (/home/project/sandbox.toml:1)
   `commands.git` replaces `@git` by `true` (/home/project/sandbox.toml:2)
@@ -377,11 +377,15 @@ fn session_tables_merge_by_key_and_single_values_by_layer() {
     let request = Request { trust: true, ..Request::default() };
     let session = load(&world.host, &request).unwrap().session;
     let agent = session.agent.as_ref().unwrap().value.clone();
-    assert_eq!((agent.command.as_deref(), agent.user.as_deref()), (Some("run"), Some("dev")));
-    assert_eq!(agent.args.as_deref(), Some(&["y".to_owned()][..]));
+    assert_eq!(agent.command.as_ref().map(file::ProgramText::as_str), Some("run"));
+    assert_eq!(agent.user, Some(file::AgentUser::Named("dev".into())));
+    assert_eq!(agent.args, Some(vec![ArgumentText::new("y").unwrap()]));
     let resources = session.resources.as_ref().unwrap().value;
-    assert_eq!((resources.pids, resources.memory.map(|memory| memory.0)), (Some(5), Some(1 << 20)));
-    assert_eq!(session.image.as_ref().unwrap().value, "a");
+    assert_eq!(
+        (resources.pids.map(u32::from), resources.memory.map(|memory| memory.0)),
+        (Some(5), Some(1 << 20))
+    );
+    assert_eq!(session.image.as_ref().unwrap().value.as_str(), "a");
     assert_eq!(session.backend(&[]), BackendKind::Bwrap);
     assert_eq!(session.env_file.as_ref().unwrap().value, world.cwd().join("vars"));
     assert_eq!(session.network.as_ref().unwrap().value, ContainerNetwork::Bridge);

@@ -10,7 +10,8 @@ mod store;
 mod tests;
 
 pub use super::digest::Digest;
-pub use store::{TrustError, TrustRecord, is_trusted, list, record, record_digest, revoke};
+pub(crate) use store::is_trusted;
+pub use store::{TrustError, TrustRecord, list, record, record_digest, revoke};
 
 pub use super::widening::Widening;
 

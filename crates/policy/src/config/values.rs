@@ -1,7 +1,7 @@
 //! Values of one layer, each with its origin. A file and the flags have the same form.
 
 use std::ffi::OsString;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::base_dirs::BaseDirs;
@@ -9,8 +9,8 @@ use super::discover::Found;
 use super::enforced;
 use super::error::ConfigError;
 use super::file::{
-    At, CommandName, EnvName, EnvValue, FileConfig, FileError, HostText, Invalid, MountMode,
-    NetworkText, PathText, Position, PresetToggle, Problem, Secret,
+    At, CommandName, EnvName, EnvValue, FileConfig, FileError, FilePath, HostText, InsidePath,
+    Invalid, MountMode, NetworkText, PathText, Position, PresetToggle, Problem, Secret,
 };
 use super::layer::{Origin, Sourced};
 use super::{
@@ -125,8 +125,8 @@ impl Source<'_> {
     /// Returns the secrets, with absolute paths. Relative paths are relative to the file.
     fn secrets(&self, file: &FileConfig) -> Result<Vec<(String, Sourced<Secret>)>, FileError> {
         let dir = self.path.parent().unwrap_or(Path::new("/"));
-        let expand = |path: &String| {
-            place_of(path, dir, self.dirs).map(|path| path.to_string_lossy().into_owned())
+        let expand = |path: &FilePath| {
+            FilePath::new(self.dirs.expand(path.as_str(), dir)?.to_string_lossy())
         };
         let secrets = file.secrets.iter().map(|(name, at)| {
             let made = at.value.check().and_then(|()| {
@@ -136,9 +136,10 @@ impl Source<'_> {
                     ..at.value.clone()
                 })
             });
+            let name = name.as_str();
             let made = made
                 .map_err(|problem| self.error(at.position, &format!("secrets.{name}"), problem))?;
-            Ok((name.clone(), Sourced::new(made, self.origin(at.position))))
+            Ok((name.to_owned(), Sourced::new(made, self.origin(at.position))))
         });
         secrets.collect()
     }
@@ -147,7 +148,9 @@ impl Source<'_> {
     fn session(&self, file: &FileConfig) -> Result<SessionConfig, FileError> {
         let dir = self.path.parent().unwrap_or(Path::new("/"));
         let env_file = file.env_file.as_ref().map(|at| {
-            let path = place_of(at.value.as_str(), dir, self.dirs)
+            let path = self
+                .dirs
+                .expand(at.value.as_str(), dir)
                 .map_err(|problem| self.error(at.position, "env_file", problem))?;
             Ok(Sourced::new(path, self.origin(at.position)))
         });
@@ -173,20 +176,20 @@ impl Source<'_> {
         &self,
         file: &FileConfig,
     ) -> Result<Vec<(&'static str, Sourced<BindMount>)>, FileError> {
+        // Paths are relative to the directory of the file. For a link, this is not the directory of its target.
+        let dir = self.path.parent().unwrap_or(Path::new("/"));
         let mut mounts = Vec::new();
         for at in &file.mounts {
             let text = &at.value;
             let access = if text.mode == MountMode::Rw { Access::Rw } else { Access::Ro };
-            let mount = bind(&text.host, &text.container, access, None, self.dirs)
+            let mount = bind(text.host.as_str(), &text.container, access, dir, self.dirs)
                 .map_err(|problem| self.error(at.position, "mounts", problem))?;
             mounts.push(("mounts", Sourced::new(mount, self.origin(at.position))));
         }
-        // Paths are relative to the directory of the file. For a link, this is not the directory of its target.
-        let dir = self.path.parent();
         for at in file.shared_dirs.iter().flat_map(|dirs| dirs.value.all()) {
             let text = &at.value;
             let access = if text.read_only { Access::Ro } else { Access::Rw };
-            let mount = bind(&text.host, &text.guest, access, dir, self.dirs)
+            let mount = bind(text.host.as_str(), &text.guest, access, dir, self.dirs)
                 .map_err(|problem| self.error(at.position, "shared_dirs", problem))?;
             mounts.push(("shared_dirs", Sourced::new(mount, self.origin(at.position))));
         }
@@ -335,39 +338,14 @@ fn command(name: &CommandName, rule: CommandRule, dirs: &BaseDirs) -> Result<Com
     }
 }
 
-fn place_of(path: &str, dir: &Path, dirs: &BaseDirs) -> Result<PathBuf, Invalid> {
-    if path.is_empty() || path.contains('\0') {
-        return Err(Invalid::new(format!("invalid path {}", shown(path))));
-    }
-    dirs.expand(path, dir)
-}
-
-/// Returns a bind mount. Without a `base`, a relative host path is an error.
+/// Returns a bind mount. A relative host path is relative to `base`.
 fn bind(
     host: &str,
-    target: &str,
+    target: &InsidePath,
     access: Access,
-    base: Option<&Path>,
+    base: &Path,
     dirs: &BaseDirs,
 ) -> Result<BindMount, Invalid> {
-    for path in [host, target] {
-        if path.is_empty() || path.contains('\0') {
-            return Err(Invalid::new(format!("invalid path {}", shown(path))));
-        }
-    }
-    let host = dirs.expand(host, base.unwrap_or(Path::new("")))?;
-    if !host.is_absolute() {
-        let host = shown(&host.to_string_lossy());
-        return Err(Invalid::new(format!("the host path {host} is not absolute")).hint(
-            "start it with `/` or `~/`, or use `shared_dirs`, which accepts relative paths",
-        ));
-    }
-    let inside: PathBuf = Path::new(target).components().collect();
-    if !inside.is_absolute() || inside.components().any(|part| part == Component::ParentDir) {
-        return Err(Invalid::new(format!(
-            "the container path {} is not absolute or contains `..`",
-            shown(target)
-        )));
-    }
-    Ok(BindMount { host, target: inside, access })
+    let target = Path::new(target.as_str()).components().collect();
+    Ok(BindMount { host: dirs.expand(host, base)?, target, access })
 }

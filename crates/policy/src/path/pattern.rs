@@ -106,7 +106,7 @@ fn anchor<'t>(
 }
 
 /// Returns true when the text contains a wildcard.
-pub fn is_glob(text: &str) -> bool {
+pub(crate) fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -67,7 +66,7 @@ pub struct ResolveError {
 
 /// Resolved location of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ResolvedPath {
     /// The real path of the part that exists, followed by the rest as written.
     pub path: PathBuf,
     /// Type of the file.
@@ -80,7 +79,7 @@ pub struct Place {
 /// not a thousand.
 #[derive(Debug, Default)]
 pub struct Resolver {
-    dirs: HashMap<OsString, Place>,
+    dirs: HashMap<OsString, ResolvedPath>,
 }
 
 /// Most symlinks that one path may lead through. The kernel has the same limit: `path_resolution(7)`.
@@ -89,13 +88,13 @@ const MAX_LINKS: usize = 40;
 impl Resolver {
     /// Follows every symlink of an absolute path. A path that does not exist, or leads below a file or into an
     /// inaccessible directory, is `Missing`: a process inside cannot get any further either.
-    pub fn place(&mut self, path: &Path) -> Place {
+    pub fn place(&mut self, path: &Path) -> ResolvedPath {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Place { path: PathBuf::from("/"), kind: Kind::Dir, links: Vec::new() };
+            return ResolvedPath { path: PathBuf::from("/"), kind: Kind::Dir, links: Vec::new() };
         };
         let parent = self.dir(parent);
         if parent.kind != Kind::Dir {
-            return Place {
+            return ResolvedPath {
                 path: parent.path.join(name),
                 kind: Kind::Missing,
                 links: parent.links.clone(),
@@ -114,7 +113,7 @@ impl Resolver {
         }
     }
 
-    fn dir(&mut self, path: &Path) -> &Place {
+    fn dir(&mut self, path: &Path) -> &ResolvedPath {
         if !self.dirs.contains_key(path.as_os_str()) {
             let place = self.place(path);
             self.dirs.insert(path.into(), place);
@@ -137,7 +136,7 @@ impl Resolver {
             Pattern::Glob { base, segments } => (Matched::Glob, expand(&base, &segments)),
         };
         let resolved = |path: PathBuf| {
-            let Place { path, kind, links } = self.place(&path);
+            let ResolvedPath { path, kind, links } = self.place(&path);
             let (origin, pattern) = (rule.origin.clone(), pattern.clone());
             Resolved { path, kind, access: *access, matched, origin, pattern, links }
         };
@@ -146,35 +145,37 @@ impl Resolver {
 }
 
 /// Resolves one more name, through all symlinks.
-fn enter(Place { path: dir, links, .. }: &Place, name: &OsStr) -> Place {
+fn enter(ResolvedPath { path: dir, links, .. }: &ResolvedPath, name: &OsStr) -> ResolvedPath {
     let (path, mut links) = (dir.join(name), links.clone());
     let Ok(metadata) = fs::symlink_metadata(&path) else {
-        return Place { path, kind: Kind::Missing, links };
+        return ResolvedPath { path, kind: Kind::Missing, links };
     };
     if !metadata.is_symlink() {
         let kind = if metadata.is_dir() { Kind::Dir } else { Kind::File };
-        return Place { path, kind, links };
+        return ResolvedPath { path, kind, links };
     }
     links.push(dir.clone());
     // All links of the path count together: nested chains must not take forever.
     let target = fs::read_link(&path).ok().filter(|_| links.len() <= MAX_LINKS);
     let Some(target) = target else {
-        return Place { path, kind: Kind::Missing, links };
+        return ResolvedPath { path, kind: Kind::Missing, links };
     };
     // The kernel resolves `..` in a link against the real directory, component by component: path_resolution(7).
     let start = if target.is_absolute() { PathBuf::from("/") } else { dir.clone() };
-    let mut at = Place { path: start, kind: Kind::Dir, links };
+    let mut at = ResolvedPath { path: start, kind: Kind::Dir, links };
     for component in target.components() {
         at = match (component, at.kind) {
             (Component::Normal(name), Kind::Dir) => enter(&at, name),
             (Component::Normal(name), _) => {
-                Place { path: at.path.join(name), kind: Kind::Missing, ..at }
+                ResolvedPath { path: at.path.join(name), kind: Kind::Missing, ..at }
             }
-            (Component::ParentDir, Kind::Dir) => Place { path: clean(&at.path.join("..")), ..at },
+            (Component::ParentDir, Kind::Dir) => {
+                ResolvedPath { path: clean(&at.path.join("..")), ..at }
+            }
             // The kernel finds nothing at `missing/../key`, so a rule about it must not apply to `key`.
             (Component::ParentDir, Kind::Missing) => return at,
             (Component::ParentDir, Kind::File) => {
-                return Place { path, kind: Kind::Missing, ..at };
+                return ResolvedPath { path, kind: Kind::Missing, ..at };
             }
             (Component::RootDir | Component::CurDir | Component::Prefix(_), _) => at,
         };
@@ -222,14 +223,6 @@ fn walk(dir: &Path, segments: &[Option<NameMatcher>], found: &mut Vec<PathBuf>) 
             Some(_) => {}
         }
     }
-}
-
-/// Returns true when an error means that the path does not exist, or cannot be reached by this user.
-pub fn means_missing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied
-    )
 }
 
 #[cfg(test)]

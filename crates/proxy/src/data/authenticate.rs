@@ -10,7 +10,7 @@ use crate::base64_secret;
 use crate::error::Refusal;
 use crate::headers;
 use crate::query;
-use crate::session::{Registry, Session};
+use crate::session::{ProxySession, Registry};
 
 /// Owner of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) enum Scope {
 
 impl Scope {
     /// Returns true when a session is valid here. A session that came with a sandbox works only in that sandbox.
-    fn admits(&self, session: &Session) -> bool {
+    fn admits(&self, session: &ProxySession) -> bool {
         match self {
             Self::Open => !session.bound,
             Self::Sandbox(id) => session.sandbox.as_deref() == Some(id),
@@ -33,7 +33,7 @@ impl Scope {
 
 /// An authenticated session and the token that identified it.
 pub(super) struct Known {
-    pub session: Arc<Session>,
+    pub session: Arc<ProxySession>,
     pub token: Zeroizing<String>,
 }
 

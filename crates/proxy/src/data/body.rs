@@ -13,12 +13,12 @@ use super::exchange::Exchange;
 use crate::error::Refusal;
 use crate::limits;
 use crate::server_tools::{Judged, ServerTools, unreadable};
-use crate::session::Session;
+use crate::session::ProxySession;
 use crate::upload::{Upload, UploadError};
 
 /// Applies the session's limits to the body.
 pub(super) async fn checked(
-    session: &Session,
+    session: &ProxySession,
     head: &mut Parts,
     body: Incoming,
     exchange: &mut Exchange,
@@ -94,7 +94,7 @@ fn kind(headers: &HeaderMap) -> Option<Kind> {
     (kind.eq_ignore_ascii_case("application/json") && parts.all(utf8)).then_some(Kind::Json)
 }
 
-fn check_model(session: &Session, head: &Parts, body: &[u8]) -> Result<(), Refusal> {
+fn check_model(session: &ProxySession, head: &Parts, body: &[u8]) -> Result<(), Refusal> {
     let model = model(head.uri.path(), body).ok_or_else(no_model)?;
     if session.limits.allows_model(&model) {
         return Ok(());

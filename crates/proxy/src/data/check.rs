@@ -6,7 +6,7 @@ use hyper::{Method, StatusCode, Version};
 
 use super::authenticate::Known;
 use crate::error::Refusal;
-use crate::session::Session;
+use crate::session::ProxySession;
 
 /// Refuses forward-proxy requests and unknown transfer encodings. Clients must treat the listener as an origin server.
 pub(super) fn form(head: &Parts) -> Result<(), Refusal> {
@@ -39,7 +39,7 @@ fn holds(text: &str, token: &str) -> bool {
     text.contains(token) || crate::path::decode_text(text).is_some_and(|plain| holds(&plain, token))
 }
 
-pub(super) fn path(session: &Session, known: &Known, head: &Parts) -> Result<(), Refusal> {
+pub(super) fn path(session: &ProxySession, known: &Known, head: &Parts) -> Result<(), Refusal> {
     let raw = head.uri.path();
     let wrong = |error: crate::path::PathError| {
         Refusal::new(

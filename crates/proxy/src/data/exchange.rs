@@ -8,7 +8,7 @@ use hyper::header::HeaderMap;
 
 use crate::Proxy;
 use crate::audit::{Line, redacted};
-use crate::session::{Permit, Session};
+use crate::session::{Permit, ProxySession};
 use crate::telemetry::Parent;
 use crate::upload::Progress;
 use crate::usage::{Counter, Counting, Tokens};
@@ -40,7 +40,7 @@ impl Outcome {
 /// State of an exchange.
 pub(crate) struct Exchange {
     pub proxy: Arc<Proxy>,
-    pub session: Option<Arc<Session>>,
+    pub session: Option<Arc<ProxySession>>,
     pub permit: Option<Permit>,
     pub method: Method,
     pub path: String,

@@ -12,7 +12,7 @@ use super::exchange::{Exchange, Outcome};
 use super::{Shared, body, check, rewrite, send, tunnel};
 use crate::credential::PlacedKey;
 use crate::error::Refusal;
-use crate::session::Session;
+use crate::session::ProxySession;
 use crate::upstream::Reply;
 
 /// Answers a request, with an error response if it cannot be forwarded.
@@ -89,7 +89,7 @@ async fn forward(
 
 fn receive(
     shared: &Shared,
-    session: &Session,
+    session: &ProxySession,
     mut answer: Response<Reply>,
     secrets: Arc<PlacedKey>,
     upgrade: Option<tunnel::Client>,
@@ -137,7 +137,7 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 /// Refuses a WebSocket when a rule would have to inspect its messages.
-fn check_upgrade(session: &Session) -> Result<(), Refusal> {
+fn check_upgrade(session: &ProxySession) -> Result<(), Refusal> {
     let (why, key) = if session.limits.models.is_some() {
         ("the list of models", "remove `models`")
     } else if session.server_tools.is_some() {

@@ -12,7 +12,7 @@ use super::tunnel;
 use crate::credential::PlacedKey;
 use crate::error::Refusal;
 use crate::query;
-use crate::session::Session;
+use crate::session::ProxySession;
 
 /// Replaces the session token by the real key, and removes headers that must not reach the server.
 pub(super) fn rewrite(
@@ -67,7 +67,7 @@ fn set(headers: &mut HeaderMap, name: &HeaderName, value: &HeaderValue) {
 /// Returns the path below the server's base path, and the query without the parameters that are for the proxy.
 fn target(
     asked: &Uri,
-    session: &Session,
+    session: &ProxySession,
     known: &Known,
     secrets: &PlacedKey,
 ) -> Result<Uri, Refusal> {

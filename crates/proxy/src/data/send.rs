@@ -10,7 +10,7 @@ use super::Shared;
 use super::body;
 use super::exchange::Exchange;
 use crate::error::Refusal;
-use crate::session::Session;
+use crate::session::ProxySession;
 use crate::upload::{Progress, Upload};
 use crate::upstream::{DialError, Dialer, Lease, NotSent, Reply};
 use sandbox_linux::error::chain;
@@ -18,7 +18,7 @@ use sandbox_linux::error::chain;
 /// Sends a request over a pooled connection, or else over a new one.
 pub(super) async fn send(
     shared: &Shared,
-    session: &Session,
+    session: &ProxySession,
     mut request: Request<Upload>,
     exchange: &Exchange,
 ) -> Result<Response<Reply>, Refusal> {
@@ -41,7 +41,7 @@ pub(super) async fn send(
 /// Sends a request over a new connection that a protocol upgrade may take over.
 pub(super) async fn send_alone(
     shared: &Shared,
-    session: &Session,
+    session: &ProxySession,
     request: Request<Upload>,
     exchange: &Exchange,
 ) -> Result<Response<Reply>, Refusal> {
@@ -65,7 +65,7 @@ enum Attempt {
 async fn attempt(
     lease: Lease,
     mut request: Request<Upload>,
-    session: &Session,
+    session: &ProxySession,
     exchange: &Exchange,
 ) -> Result<Attempt, Refusal> {
     if lease.is_http2() {
@@ -89,7 +89,7 @@ async fn attempt(
 }
 
 /// Moves the server's name from the `host` header to the request target, as HTTP/2 requires (RFC 9113, 8.3.1).
-fn for_http2(request: &mut Request<Upload>, session: &Session) -> Result<(), Refusal> {
+fn for_http2(request: &mut Request<Upload>, session: &ProxySession) -> Result<(), Refusal> {
     request.headers_mut().remove(HOST);
     let uri = Uri::builder()
         .scheme("https")

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use hyper::StatusCode;
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::{RegistrationError, Session};
+use super::{ProxySession, RegistrationError};
 use crate::credential::{PlacedKey, Resolved, Secret, SecretRef, Source, SourceError};
 use crate::error::Refusal;
 
@@ -61,7 +61,7 @@ impl Key {
     }
 
     /// Checks that a registered key can be sent.
-    pub(super) fn check(&self, session: &Session) -> Result<(), RegistrationError> {
+    pub(super) fn check(&self, session: &ProxySession) -> Result<(), RegistrationError> {
         match self {
             Self::Held { key, placed } => {
                 let key = lock(key);
@@ -75,7 +75,11 @@ impl Key {
     }
 
     /// Replaces a registered key.
-    pub(super) fn replace(&self, new: Secret, session: &Session) -> Result<(), RegistrationError> {
+    pub(super) fn replace(
+        &self,
+        new: Secret,
+        session: &ProxySession,
+    ) -> Result<(), RegistrationError> {
         let Self::Held { key, .. } = self else { return Err(RegistrationError::Key) };
         let usable = place(session, &plain(&new)).is_some() && !new.expose().trim().is_empty();
         if !usable {
@@ -91,7 +95,7 @@ impl Key {
     }
 
     /// Returns the key in the form in which it is sent.
-    pub(super) async fn placed(&self, session: &Session) -> Result<Arc<PlacedKey>, Refusal> {
+    pub(super) async fn placed(&self, session: &ProxySession) -> Result<Arc<PlacedKey>, Refusal> {
         match self {
             Self::None(placed) => Ok(placed.clone()),
             Self::Held { placed, .. } => lock(placed).clone().ok_or_else(key_lost),
@@ -120,7 +124,7 @@ impl Last {
 
     async fn ask(
         &self,
-        session: &Session,
+        session: &ProxySession,
         reference: &SecretRef,
         source: &Arc<dyn Source>,
     ) -> Result<Arc<PlacedKey>, Refusal> {
@@ -137,7 +141,7 @@ impl Last {
     }
 }
 
-fn place(session: &Session, key: &Resolved) -> Option<Arc<PlacedKey>> {
+fn place(session: &ProxySession, key: &Resolved) -> Option<Arc<PlacedKey>> {
     let (placement, headers) = session.shape(key.value.expose());
     let mut key = key.clone();
     key.headers.extend(headers.iter().map(|row| (row.name.to_owned(), row.value.to_owned())));

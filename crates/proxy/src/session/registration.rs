@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::ending::Ending;
 use super::error::RegistrationError;
 use super::key::Key;
-use super::{Limits, Session, State};
+use super::{Limits, ProxySession, State};
 use crate::credential::{Placement, Secret, SecretRef, Source};
 use crate::headers;
 use crate::route::Routes;
@@ -92,7 +92,7 @@ impl Registration {
     }
 }
 
-impl Session {
+impl ProxySession {
     /// Creates a session.
     pub(super) fn new(
         hash: TokenHash,

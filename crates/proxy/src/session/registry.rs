@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::ending::Ending;
 use super::registration::Terms;
 use super::store::{self, StoreError, Stored};
-use super::{Counts, Registration, RegistrationError, Session, State};
+use super::{Counts, ProxySession, Registration, RegistrationError, State};
 use crate::credential::{Secret, Source};
 use crate::token::TokenHash;
 
@@ -24,7 +24,7 @@ pub struct Registry {
 
 #[derive(Debug, Clone)]
 struct Entry {
-    session: Arc<Session>,
+    session: Arc<ProxySession>,
     terms: Terms,
     /// True when its sandbox was attached before a restart of the proxy and has not attached again.
     orphaned: bool,
@@ -60,7 +60,7 @@ impl Registry {
         for stored in store::read(&file)? {
             let state = Arc::new(State { counts: stored.usage.into(), ..State::default() });
             // Sessions that this version does not understand are dropped. Their clients get `token_unknown`.
-            let made = Session::new(
+            let made = ProxySession::new(
                 stored.token_sha256,
                 &stored.terms,
                 None,
@@ -90,7 +90,7 @@ impl Registry {
     }
 
     /// Returns the session of a token, with or without the `session-` prefix.
-    pub fn find(&self, token: &str) -> Option<Arc<Session>> {
+    pub fn find(&self, token: &str) -> Option<Arc<ProxySession>> {
         self.read().get(&TokenHash::of(token)).map(|entry| entry.session.clone())
     }
 
@@ -99,12 +99,12 @@ impl Registry {
         &self,
         registration: Registration,
         bound: bool,
-    ) -> Result<Arc<Session>, RegistrationError> {
+    ) -> Result<Arc<ProxySession>, RegistrationError> {
         let Registration { token, api_key, terms } = registration;
         let hash = token.hash();
         let known = self.read().get(&hash).cloned();
         let state = known.map_or_else(Arc::default, |known| known.session.state.clone());
-        let session = Session::new(hash, &terms, api_key, bound, state, &self.source)?;
+        let session = ProxySession::new(hash, &terms, api_key, bound, state, &self.source)?;
         if session.key.is_missing() {
             return Err(RegistrationError::Key);
         }
@@ -119,7 +119,7 @@ impl Registry {
     }
 
     /// Ends all sessions of a sandbox. Returns their number.
-    pub fn revoke_sandbox(&self, sandbox: &str) -> usize {
+    pub(crate) fn revoke_sandbox(&self, sandbox: &str) -> usize {
         self.remove_where(|entry| entry.session.sandbox.as_deref() == Some(sandbox))
     }
 
@@ -177,9 +177,9 @@ impl Registry {
 
     /// Lists the sessions, without secrets.
     pub fn list(&self) -> Vec<Listed> {
-        let sorted: BTreeMap<TokenHash, Arc<Session>> =
+        let sorted: BTreeMap<TokenHash, Arc<ProxySession>> =
             self.read().iter().map(|(hash, entry)| (*hash, entry.session.clone())).collect();
-        let listed = |session: Arc<Session>| Listed {
+        let listed = |session: Arc<ProxySession>| Listed {
             id: session.id.clone(),
             provider: session.provider.name,
             sandbox_id: session.sandbox.clone(),

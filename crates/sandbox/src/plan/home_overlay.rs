@@ -11,7 +11,7 @@ use super::{Mount, View, nearest};
 use crate::specificity::Decisions;
 use sandbox_policy::config::Access;
 use sandbox_policy::host::Host;
-use sandbox_policy::path::resolve::{Place, Resolver};
+use sandbox_policy::path::resolve::{ResolvedPath, Resolver};
 use sandbox_policy::path::{Kind, upward};
 use sandbox_policy::preset::Presets;
 
@@ -33,7 +33,7 @@ pub(super) fn decide(
     presets: &Presets,
     decisions: &Decisions,
     mounts: &[Mount],
-    home: Option<&Place>,
+    home: Option<&ResolvedPath>,
     resolver: &Resolver,
 ) -> Option<HomeOverlay> {
     let dir = home.filter(|_| presets.has("@secrets") && !host.inside)?.path.clone();

@@ -61,7 +61,7 @@ fn files(host: &Host, config: &Config) -> Vec<Sourced<PathBuf>> {
         let logins = provider.into_iter().flat_map(|provider| agent::logins(provider.name));
         let login = secret.value.from_login.map(|login| &login.file);
         let paths = logins.chain(login).flat_map(|file| places(file, host, config));
-        let own = secret.value.from_file.as_ref().map(PathBuf::from);
+        let own = secret.value.from_file.as_ref().map(|path| PathBuf::from(path.as_str()));
         all.extend(paths.chain(own).map(|path| Sourced::new(path, secret.origin.clone())));
     }
     let mut seen = BTreeSet::new();
@@ -197,7 +197,7 @@ fn readable_files(host: &Host, config: &Config, is_readable: IsReadable<'_>) -> 
 /// Returns the readable env files that contain the key among other variables.
 fn shared_files(host: &Host, config: &Config, is_readable: IsReadable<'_>) -> Vec<String> {
     let shared = proxied(host, config).filter_map(|secret| {
-        let path = secret.value.from_env_file.as_deref()?;
+        let path = secret.value.from_env_file.as_ref()?.as_str();
         is_readable(Path::new(path)).then(|| format!("`{path}` ({})", secret.origin))
     });
     shared.collect()

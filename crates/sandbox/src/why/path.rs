@@ -14,7 +14,7 @@ use crate::plan::View;
 use sandbox_policy::config::command_rule::CommandRule;
 use sandbox_policy::config::{Access, Layer};
 use sandbox_policy::path::Kind;
-use sandbox_policy::path::resolve::{Place, Resolver};
+use sandbox_policy::path::resolve::{ResolvedPath, Resolver};
 
 /// Answer about a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -84,7 +84,7 @@ pub(super) struct Question<'a> {
     level: usize,
     policy: &'a Policy,
     path: PathBuf,
-    place: Place,
+    place: ResolvedPath,
 }
 
 /// Answers a question about a path in one of the sandboxes.
@@ -107,22 +107,22 @@ pub(super) fn outward(policy: &Policy, path: &Path) -> PathBuf {
 }
 
 /// Resolves symlinks and `..` as the kernel does (`path_resolution(7)`).
-fn follow(path: &Path) -> Place {
+fn follow(path: &Path) -> ResolvedPath {
     walk(path, |_, place| place)
 }
 
 /// Resolves symlinks inside a sandbox. There, a writable file of the home directory is a symlink into `FILES_DIR`, because
 /// of the overlay on the home directory. Such a file keeps its name.
-fn follow_inside(path: &Path) -> Place {
+fn follow_inside(path: &Path) -> ResolvedPath {
     walk(path, |name, place| {
         let shown = place.path.starts_with(FILES_DIR) && !name.starts_with(FILES_DIR);
-        if shown { Place { path: name, kind: place.kind, links: Vec::new() } } else { place }
+        if shown { ResolvedPath { path: name, kind: place.kind, links: Vec::new() } } else { place }
     })
 }
 
-fn walk(path: &Path, seen: impl Fn(PathBuf, Place) -> Place) -> Place {
+fn walk(path: &Path, seen: impl Fn(PathBuf, ResolvedPath) -> ResolvedPath) -> ResolvedPath {
     let mut resolver = Resolver::default();
-    let mut at = Place { path: "/".into(), kind: Kind::Dir, links: Vec::new() };
+    let mut at = ResolvedPath { path: "/".into(), kind: Kind::Dir, links: Vec::new() };
     for component in path.components() {
         match component {
             Component::Normal(name) => {
@@ -130,7 +130,7 @@ fn walk(path: &Path, seen: impl Fn(PathBuf, Place) -> Place) -> Place {
                 let found = resolver.place(&name);
                 let mut next = seen(name, found);
                 at.links.append(&mut next.links);
-                at = Place { links: at.links, ..next };
+                at = ResolvedPath { links: at.links, ..next };
             }
             Component::ParentDir => {
                 at.path.pop();

@@ -36,7 +36,7 @@ use sandbox_policy::config::Config;
 use sandbox_protocol::multicall::SUPERVISE;
 
 pub(super) use log_writer::without_returns;
-pub use shape::{Agent, shape};
+pub use shape::{AgentCommand, shape};
 
 use super::{
     Backend, BackendError, Capabilities, Connection, Exec, Observed, Planned, RecordLookup,

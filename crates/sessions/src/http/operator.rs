@@ -12,11 +12,11 @@ use crate::service::{Service, absolute, recorded};
 use crate::session::{Name, NewSession, Session};
 
 /// Sink for entries of the server's log.
-pub type Log = Box<dyn Fn(&Entry) + Send + Sync>;
+pub type Log = Box<dyn Fn(&LogEntry) + Send + Sync>;
 
 /// Entry of the server's log.
 #[derive(Debug)]
-pub enum Entry {
+pub enum LogEntry {
     /// A notice about a planned session.
     Notice(Notice),
     /// A failure that did not fail the call.
@@ -49,7 +49,7 @@ impl Operator {
 
     /// Writes the warnings of a service to the log.
     pub(super) fn warn(&self, service: &Service) {
-        service.warnings().into_iter().for_each(|text| (self.log)(&Entry::Warning(text)));
+        service.warnings().into_iter().for_each(|text| (self.log)(&LogEntry::Warning(text)));
     }
 
     fn decide(&self, name: Option<Name>, mut request: Request) -> Result<NewSession, Problem> {
@@ -63,7 +63,7 @@ impl Operator {
             let code = if error.code() == "unapplied" { "unapplied" } else { "refused" };
             Problem { hint: error.hint(), ..Problem::caused(code, &error) }
         })?;
-        decision.notices.into_iter().for_each(|notice| (self.log)(&Entry::Notice(notice)));
+        decision.notices.into_iter().for_each(|notice| (self.log)(&LogEntry::Notice(notice)));
         Ok(decision.new)
     }
 }

@@ -17,7 +17,7 @@ use super::access::{self, Access};
 use super::answer::{Created, Exposition, Refused, blocking, find};
 use super::extract::{Body, Named, Parameters};
 use super::openapi::{Description, Doc, Signature};
-use super::wire::{Create, Health, Problem, Session, Sessions, Usage};
+use super::wire::{Create, Health, Problem, SessionView, Sessions, Usage};
 use super::{Shared, exec, files, listen, logs, review};
 use crate::service::{Brought, Differing, Seen, Service};
 use crate::session::State as SessionState;
@@ -145,13 +145,13 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Result<Exposition, Refuse
 
 async fn list(State(shared): State<Arc<Shared>>) -> Result<Json<Sessions>, Refused> {
     let seen = blocking(&shared, |operator| Ok(operator.service()?.list()?)).await?;
-    Ok(Json(Sessions { sessions: seen.into_iter().map(Session::from).collect() }))
+    Ok(Json(Sessions { sessions: seen.into_iter().map(SessionView::from).collect() }))
 }
 
 async fn create(
     State(shared): State<Arc<Shared>>,
     Body(create): Body<Create>,
-) -> Result<Created<Session>, Refused> {
+) -> Result<Created<SessionView>, Refused> {
     super::wire::check_env(&create.env)?;
     let most = shared.sessions;
     let (seen, brought) = blocking(&shared, move |operator| {
@@ -171,14 +171,14 @@ async fn create(
         Ok((Seen { session, observed }, brought))
     })
     .await?;
-    let session = Session::from(seen);
+    let session = SessionView::from(seen);
     Ok(if brought == Brought::WasUp { Created::WasUp(session) } else { Created::New(session) })
 }
 
 async fn show(
     State(shared): State<Arc<Shared>>,
     Named(name): Named,
-) -> Result<Json<Session>, Refused> {
+) -> Result<Json<SessionView>, Refused> {
     let seen = blocking(&shared, move |operator| {
         let (service, session) = find(operator, &name)?;
         let observed = service.observe(&session)?;
@@ -228,7 +228,7 @@ fn check_applied(service: &Service, session: &crate::session::Session) -> Result
 async fn down(
     State(shared): State<Arc<Shared>>,
     Named(name): Named,
-) -> Result<Json<Session>, Refused> {
+) -> Result<Json<SessionView>, Refused> {
     let seen = blocking(&shared, move |operator| {
         let (service, session) = find(operator, &name)?;
         service.down(&session)?;
@@ -244,7 +244,7 @@ async fn down(
 async fn restart(
     State(shared): State<Arc<Shared>>,
     Named(name): Named,
-) -> Result<Json<Session>, Refused> {
+) -> Result<Json<SessionView>, Refused> {
     let seen = blocking(&shared, move |operator| {
         let (mut service, session) = find(operator, &name)?;
         let new = operator.prepare_again(&session)?;

@@ -10,7 +10,7 @@ use sandbox_protocol::Hint;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::Agent;
+use crate::backend::AgentStatus;
 use crate::error::ControlError;
 use crate::service::Seen;
 pub(super) use review::check_paths;
@@ -53,7 +53,8 @@ pub struct Create {
 
 /// Session.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub struct Session {
+#[schemars(rename = "Session")]
+pub struct SessionView {
     /// Id, which never changes.
     pub id: String,
     /// Name.
@@ -73,10 +74,10 @@ pub struct Session {
     /// Process or container.
     pub handle: Option<String>,
     /// State of the agent, if there is one.
-    pub agent: Option<Agent>,
+    pub agent: Option<AgentStatus>,
 }
 
-impl From<Seen> for Session {
+impl From<Seen> for SessionView {
     fn from(seen: Seen) -> Self {
         let Seen { session, observed } = seen;
         Self {
@@ -98,7 +99,7 @@ impl From<Seen> for Session {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Sessions {
     /// Sessions, the oldest first.
-    pub sessions: Vec<Session>,
+    pub sessions: Vec<SessionView>,
 }
 
 /// Version of the server.

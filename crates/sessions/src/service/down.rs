@@ -66,7 +66,7 @@ impl Service {
 
     /// Removes a stray resource. If its session is recorded, the session's lock is held, and a resource that was
     /// created again meanwhile is kept.
-    pub fn remove_stray(&self, stray: &Stray) -> Result<(), ControlError> {
+    pub(crate) fn remove_stray(&self, stray: &Stray) -> Result<(), ControlError> {
         let backend = self.backend(stray.backend)?;
         let mut lock = None;
         if let Some(id) = SessionId::parse(&stray.session)

@@ -76,7 +76,7 @@ impl Store {
     }
 
     /// Replaces the request of a session, and marks it as wanted.
-    pub fn replace_request(
+    pub(crate) fn replace_request(
         &self,
         id: &SessionId,
         new: &NewSession,
@@ -90,7 +90,7 @@ impl Store {
     }
 
     /// Replaces the request of a session by one with the same settings.
-    pub fn update_request(&self, id: &SessionId, request: &str) -> Result<(), ControlError> {
+    pub(crate) fn update_request(&self, id: &SessionId, request: &str) -> Result<(), ControlError> {
         let query = "UPDATE session SET request = ?2 WHERE id = ?1 AND request <> ?2";
         let values = params![id.as_str(), request];
         self.conn.execute(query, values).map(drop).map_err(self.failed())

@@ -109,7 +109,7 @@ impl Store {
     }
 
     /// Returns the sessions that have resources.
-    pub fn with_things(&self) -> Result<BTreeSet<SessionId>, ControlError> {
+    pub(crate) fn with_things(&self) -> Result<BTreeSet<SessionId>, ControlError> {
         let failed = self.failed();
         let query = "SELECT DISTINCT session FROM thing";
         let mut statement = self.conn.prepare(query).map_err(&failed)?;

@@ -16,7 +16,7 @@ pub(crate) fn patch(bytes: &[u8], io: &Stdio<'_>) -> String {
         };
         let tone = match line.first() {
             _ if header => Some(Tone::Strong),
-            Some(b'@') => Some(Tone::Place),
+            Some(b'@') => Some(Tone::Position),
             Some(b'+') => Some(Tone::Good),
             Some(b'-') => Some(Tone::Removed),
             _ => None,

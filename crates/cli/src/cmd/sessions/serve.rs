@@ -1,7 +1,8 @@
 //! `serve`: serves the session API over HTTP.
 
 use sandbox_policy::Host;
-use sandbox_sessions::http::{self, Entry, Settings, TOKEN};
+use sandbox_sessions::API_TOKEN;
+use sandbox_sessions::http::{self, LogEntry, Settings};
 
 use super::{service, up};
 use crate::args::sessions::Serve;
@@ -41,22 +42,23 @@ pub(crate) fn run(serve: &Serve, host: &Host, io: &mut Stdio<'_>) -> Outcome {
 }
 
 fn token(host: &Host) -> Result<String, Failed> {
-    let token = host.var(TOKEN).and_then(|token| token.to_str()).unwrap_or_default();
+    let token = host.var(API_TOKEN).and_then(|token| token.to_str()).unwrap_or_default();
     if token.len() >= SHORTEST && token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(token.to_owned());
     }
     let mut failed = Failed::usage(format!(
-        "`--listen` needs a token of at least {SHORTEST} characters in `{TOKEN}`"
+        "`--listen` needs a token of at least {SHORTEST} characters in `{API_TOKEN}`"
     ));
-    failed.hint = Some(format!("{TOKEN}=$(openssl rand -hex 32) agent-sandbox serve --listen …"));
+    failed.hint =
+        Some(format!("{API_TOKEN}=$(openssl rand -hex 32) agent-sandbox serve --listen …"));
     Err(failed)
 }
 
 /// Writes an entry of the server's log.
-fn log(entry: &Entry) {
+fn log(entry: &LogEntry) {
     let io = &mut Stdio::real();
     match entry {
-        Entry::Notice(notice) => up::tell_notice(notice, io),
-        Entry::Warning(text) => io.labelled(Tone::Warning, "warning", &visible(text)),
+        LogEntry::Notice(notice) => up::tell_notice(notice, io),
+        LogEntry::Warning(text) => io.labelled(Tone::Warning, "warning", &visible(text)),
     }
 }

@@ -227,7 +227,7 @@ fn wishes_that_ssh_cannot_meet_are_refused_before_anything_is_made() {
         ("network = { allowed_hosts = ['a.io'] }", "Unix socket"),
         ("network = 'host'\nagent.user = 'node'", "as a number"),
         ("network = 'host'\nhost_commands.host_key = 'yes'", "accept-new"),
-        ("network = 'host'\nhost_commands.ssh_key_secret = '../x'", "cannot be `../x`"),
+        ("network = 'host'\nhost_commands.ssh_key_secret = '../x'", "invalid secret name `../x`"),
     ] {
         let stage = Stage::new(&format!(
             "{keys}\nhost_commands.enabled = true\nhost_commands.transport = 'ssh'\nhost_commands.user = 'x'\nhost_commands.allowed = ['uname']\n"

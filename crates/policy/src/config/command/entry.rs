@@ -218,6 +218,19 @@ enum Risk {
     Accepted,
 }
 
+impl Table {
+    fn has_nul(&self) -> bool {
+        let patterns = match &self.args {
+            Some(ArgsText::Only(patterns)) => patterns.as_slice(),
+            _ => &[],
+        };
+        let variables = self.env.iter().flat_map(|(name, value)| [name, value]);
+        let mut texts = self.deny.iter().chain(patterns).chain(variables);
+        let cwd = self.cwd.as_ref().map(|cwd| cwd.as_os_str().as_bytes());
+        texts.any(|text| text.contains('\0')) || cwd.is_some_and(|cwd| cwd.contains(&0))
+    }
+}
+
 impl TryFrom<Table> for Entry {
     type Error = EntryError;
 
@@ -226,6 +239,12 @@ impl TryFrom<Table> for Entry {
         let wrong = |why: &str| EntryError { text: table.cmd.clone(), why: why.into() };
         if table.cwd.as_ref().is_some_and(|cwd| !cwd.is_absolute()) {
             return Err(wrong("`cwd` must be an absolute path on the host"));
+        }
+        if table.has_nul() {
+            return Err(wrong("it contains a NUL byte"));
+        }
+        if table.env.keys().any(|name| name.is_empty() || name.contains('=')) {
+            return Err(wrong("`env` has an invalid variable name"));
         }
         if table.timeout == Some(0) {
             return Err(wrong("`timeout` must be at least 1 second"));

@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 
-use super::word::{Invalid, word};
+use super::word::{Invalid, text, word};
 use crate::text::shown;
 
 /// The server that a secret is sent to: `https://host` or `http://host:port`, with an optional path.
@@ -197,6 +197,9 @@ impl BasicUser {
             return Err(Invalid::new(format!("invalid user {}: it contains a `:`", shown(name)))
                 .hint("write only the name; the secret is the password"));
         }
+        if name.contains(char::is_control) {
+            return Err(Invalid::new(format!("invalid user {}", shown(name))));
+        }
         Ok(())
     }
 }
@@ -214,7 +217,13 @@ impl ToolText {
 
 impl ModelText {
     fn check(name: &str) -> Result<(), Invalid> {
-        if name.trim().is_empty() { Err(Invalid::new("the model name is empty")) } else { Ok(()) }
+        if name.trim().is_empty() {
+            return Err(Invalid::new("the model name is empty"));
+        }
+        if name.contains(char::is_control) {
+            return Err(Invalid::new(format!("invalid model name {}", shown(name))));
+        }
+        Ok(())
     }
 }
 
@@ -238,25 +247,6 @@ impl ArgumentText {
         }
         Ok(())
     }
-}
-
-/// In the schema, each of these types is a string.
-macro_rules! text {
-    ($($name:ident)*) => {$(
-        impl JsonSchema for $name {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "string" })
-            }
-        }
-    )*};
 }
 
 text!(UpstreamUrl RouteText HeaderText FormatText QueryText BasicUser ToolText ModelText StoredName ArgumentText);

@@ -98,6 +98,7 @@ fn plain(expected: &str) -> String {
         "a sequence" => "a list",
         "a map" => "a table",
         "u16" | "u32" | "u64" => "a whole number",
+        "a nonzero u16" | "a nonzero u32" => "a whole number from 1",
         other => other,
     }
     .to_owned()

@@ -1,9 +1,13 @@
 //! `host_commands`: commands that a container can run on the host.
 
+use std::num::NonZeroU16;
+
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::Deserializer;
 
+use super::container::{SshHost, SshUser};
+use super::credential::StoredName;
 use super::word::Invalid;
 use crate::config::command::{Entry, PublicKey};
 use crate::text::shown;
@@ -17,13 +21,13 @@ pub struct HostCommands {
     /// Transport of requests. Default: `"unix"`.
     pub transport: Transport,
     /// The secret that contains the SSH key.
-    pub ssh_key_secret: Option<String>,
+    pub ssh_key_secret: Option<StoredName>,
     /// The user on the host, for SSH.
-    pub user: Option<String>,
+    pub user: Option<SshUser>,
     /// The host's name, for SSH. Default: `"host.docker.internal"`.
-    pub host: Option<String>,
+    pub host: Option<SshHost>,
     /// The host's port, for SSH. Default: 22.
-    pub port: Option<u16>,
+    pub port: Option<NonZeroU16>,
     /// The host key that the container trusts, for SSH.
     pub host_key: HostKey,
     /// Allowed commands, each with the words that a request must begin with.

@@ -9,15 +9,16 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{self, Deserializer, MapAccess, SeqAccess};
 
 use super::at::At;
+use super::word::{FilePath, HostPath, InsidePath, Label};
 
 /// A line of `mounts`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table of keys")]
 pub struct MountText {
     /// The path on the host, absolute.
-    pub host: String,
+    pub host: HostPath,
     /// The path inside, absolute.
-    pub container: String,
+    pub container: InsidePath,
     /// Access to the mount. Default: `"ro"`.
     #[serde(default)]
     pub mode: MountMode,
@@ -39,7 +40,7 @@ pub enum MountMode {
 #[schemars(untagged)]
 pub enum SharedDirs {
     /// `NAME = { host, guest }`.
-    Named(BTreeMap<String, At<SharedDir>>),
+    Named(BTreeMap<Label, At<SharedDir>>),
     /// `{ host_path, guest_path, read_only }`.
     List(#[schemars(with = "Vec<SharedDirItem>")] Vec<At<SharedDir>>),
 }
@@ -49,9 +50,9 @@ pub enum SharedDirs {
 #[serde(deny_unknown_fields, expecting = "a table of keys")]
 pub struct SharedDir {
     /// The path on the host, relative to the file.
-    pub host: String,
+    pub host: FilePath,
     /// The path inside, absolute.
-    pub guest: String,
+    pub guest: InsidePath,
     /// True for a read-only mount.
     #[serde(default)]
     pub read_only: bool,
@@ -62,9 +63,9 @@ pub struct SharedDir {
 #[serde(deny_unknown_fields, expecting = "a table of keys")]
 struct SharedDirItem {
     /// The path on the host, relative to the file.
-    host_path: String,
+    host_path: FilePath,
     /// The path inside, absolute.
-    guest_path: String,
+    guest_path: InsidePath,
     /// True for a read-only mount.
     #[serde(default)]
     read_only: bool,

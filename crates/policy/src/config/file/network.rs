@@ -11,6 +11,7 @@ use super::at::At;
 use super::resources::Memory;
 use super::word::{HostText, Invalid};
 use crate::config::Network;
+use crate::text::shown;
 
 /// `network`, in any of its forms.
 #[derive(Debug, Clone, PartialEq, JsonSchema)]
@@ -105,6 +106,11 @@ impl<'de> Deserialize<'de> for NetworkMode {
             "host" => Self::Host,
             "bridge" => Self::Bridge,
             "allow" => Self::Allow,
+            // Modes of the engine have these names.
+            "default" => return Err(not_a_network(&name)),
+            _ if ["container", "ns"].iter().any(|mode| name.starts_with(mode)) => {
+                return Err(not_a_network(&name));
+            }
             _ if name.starts_with(|c: char| c.is_ascii_alphanumeric())
                 && name.chars().all(letters) =>
             {
@@ -113,6 +119,12 @@ impl<'de> Deserialize<'de> for NetworkMode {
             _ => return Err(super::word::unknown("network", &name, &["none", "host", "bridge"])),
         })
     }
+}
+
+fn not_a_network<E: de::Error>(name: &str) -> E {
+    Invalid::new(format!("{} is not the name of a network", shown(name)))
+        .hint("use a network that `docker network ls` lists, or `none`, `host` or `bridge`")
+        .into_serde()
 }
 
 impl JsonSchema for NetworkMode {

@@ -1,6 +1,7 @@
 //! Limits of a session: memory, CPUs, processes.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -18,7 +19,7 @@ pub struct Resources {
     /// CPUs: `"1.5"` or `2`.
     pub cpus: Option<Cpus>,
     /// Number of processes.
-    pub pids: Option<u32>,
+    pub pids: Option<NonZeroU32>,
 }
 
 impl Resources {

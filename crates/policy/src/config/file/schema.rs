@@ -8,13 +8,16 @@ use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
 use super::at::At;
+use super::container::{ImageName, RuntimeName};
 use super::cow::CowEngine;
 use super::host_commands::HostCommands;
 use super::mount::{MountText, SharedDirs};
 use super::network::NetworkText;
 use super::resources::Resources;
-use super::session::{Agent, Home, Proxy, Secret, Services, Workspace};
-use super::word::{CommandName, EnvName, Invalid, PathText, PresetToggle, Scalar, scalar};
+use super::session::{AgentConfig, Home, Proxy, Secret, Services, Workspace};
+use super::word::{
+    CommandName, EnvName, FilePath, Invalid, Label, PathText, PresetToggle, Scalar, scalar,
+};
 use crate::config::command_rule::{CommandRule, CommandRuleText};
 use crate::config::{Launcher, Tmp};
 
@@ -25,7 +28,7 @@ use crate::config::{Launcher, Tmp};
 pub struct FileConfig {
     /// The JSON Schema of this file, for editors.
     #[serde(rename = "$schema")]
-    pub schema: Option<String>,
+    pub schema: Option<Label>,
     /// Files that the command can see and change.
     pub filesystem: Filesystem,
     /// Rules for commands, by name: `true` runs the command, `false` blocks it, `"@git"` is the built-in wrapper for
@@ -48,19 +51,19 @@ pub struct FileConfig {
     /// Bind mounts by name, read-write by default. Host paths are relative to this file.
     pub shared_dirs: Option<At<SharedDirs>>,
     /// Credentials that the proxy adds to requests, or that the agent gets.
-    pub secrets: BTreeMap<String, At<Secret>>,
+    pub secrets: BTreeMap<Label, At<Secret>>,
     /// The backend that runs a session.
     pub backend: Option<At<BackendKind>>,
     /// The image of a container session.
-    pub image: Option<At<String>>,
+    pub image: Option<At<ImageName>>,
     /// The container runtime, such as `"runsc"`. Default: that of the engine.
-    pub runtime: Option<At<String>>,
+    pub runtime: Option<At<RuntimeName>>,
     /// The agent of a session.
-    pub agent: Option<At<Agent>>,
+    pub agent: Option<At<AgentConfig>>,
     /// Variables: a string sets one, `true` passes the caller's value even if it looks like a credential.
     pub env: BTreeMap<EnvName, At<EnvValue>>,
     /// A file of `NAME=VALUE` lines.
-    pub env_file: Option<At<PathText>>,
+    pub env_file: Option<At<FilePath>>,
     /// Limits of a session.
     pub resources: Option<At<Resources>>,
     /// The credential proxy.

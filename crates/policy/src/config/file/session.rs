@@ -1,17 +1,19 @@
 //! Keys of sessions: settings for containers, the proxy and the host bridge.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 
+use super::container::{AgentUser, ProgramText, RepositoryText, RevisionText};
 use super::cow::CowEngine;
 use super::credential::{
     ArgumentText, BasicUser, FormatText, HeaderText, ModelText, QueryText, RouteText, StoredName,
     ToolText, UpstreamUrl,
 };
-use super::word::{EnvName, Invalid, Scalar, scalar};
+use super::word::{EnvName, FilePath, InsidePath, Invalid, Scalar, scalar};
 use crate::catalog::provider::Upstream;
 use crate::catalog::{Login, Provider};
 use crate::text::shown;
@@ -36,9 +38,9 @@ pub struct Secret {
     /// Reads it from this variable of the caller.
     pub from_env: Option<EnvName>,
     /// Reads it from this file, which contains nothing else.
-    pub from_file: Option<String>,
+    pub from_file: Option<FilePath>,
     /// Reads it from the line `ENV_VAR=…` of this file.
-    pub from_env_file: Option<String>,
+    pub from_env_file: Option<FilePath>,
     /// Reads it from the output of this command on the host: a program and its arguments.
     pub from_command: Option<Vec<ArgumentText>>,
     /// Number of seconds for which the output of `from_command` is used. Default: 300.
@@ -61,9 +63,9 @@ pub struct Secret {
     /// fetches, `"files"`, or `"*"`. Default: all in a sandbox with an open network, otherwise none.
     pub server_tools: Option<Vec<ToolText>>,
     /// Maximum number of requests per minute.
-    pub requests_per_minute: Option<u32>,
+    pub requests_per_minute: Option<NonZeroU32>,
     /// Maximum number of parallel requests.
-    pub max_parallel: Option<u32>,
+    pub max_parallel: Option<NonZeroU32>,
     /// Maximum number of tokens per run.
     pub token_budget: Option<u64>,
     /// Models that are allowed. `*` matches any text.
@@ -192,21 +194,22 @@ pub enum SecretMode {
 /// The agent of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
-pub struct Agent {
+#[schemars(rename = "Agent")]
+pub struct AgentConfig {
     /// The program. Without one, a session only waits for `exec`.
-    pub command: Option<String>,
+    pub command: Option<ProgramText>,
     /// Its arguments.
-    pub args: Option<Vec<String>>,
+    pub args: Option<Vec<ArgumentText>>,
     /// The user inside a container, by name or uid. Default: `"agent"`, with the uid of the user who starts the
     /// session, so that you own the files.
-    pub user: Option<String>,
+    pub user: Option<AgentUser>,
     /// The working directory. Default: `"/workspace"`.
-    pub workdir: Option<String>,
+    pub workdir: Option<InsidePath>,
     /// Role of PID 1 in a container. Default: what the session needs.
     pub init: Option<AgentInit>,
 }
 
-impl Agent {
+impl AgentConfig {
     /// Merges with an earlier layer. The keys of this one win.
     pub(crate) fn over(self, earlier: Self) -> Self {
         Self {
@@ -279,9 +282,9 @@ impl JsonSchema for Listen {
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct Workspace {
     /// A directory or a repository.
-    pub path: Option<String>,
+    pub path: Option<RepositoryText>,
     /// The commit to check out.
-    pub commit: Option<String>,
+    pub commit: Option<RevisionText>,
     /// Copy-on-write: changes go into a layer until they are applied.
     pub cow: Option<CowEngine>,
 }
@@ -302,9 +305,9 @@ impl Workspace {
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct Home {
     /// The template that a new home is copied from.
-    pub template: Option<String>,
+    pub template: Option<FilePath>,
     /// The directory that stores it.
-    pub data: Option<String>,
+    pub data: Option<FilePath>,
 }
 
 impl Home {

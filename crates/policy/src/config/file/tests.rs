@@ -1,3 +1,5 @@
+mod keys;
+
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
@@ -174,7 +176,11 @@ fn parse_takes_every_documented_form_of_network() {
 fn parse_takes_shared_dirs_when_they_are_a_list() {
     let list = toml("shared_dirs = [{ host_path = 'a', guest_path = '/a', read_only = true }]");
     let dirs = list.unwrap().shared_dirs.unwrap().value;
-    let expected = SharedDir { host: "a".into(), guest: "/a".into(), read_only: true };
+    let expected = SharedDir {
+        host: FilePath::new("a").unwrap(),
+        guest: InsidePath::new("/a").unwrap(),
+        read_only: true,
+    };
     assert_eq!(dirs.all().map(|dir| &dir.value).collect::<Vec<_>>(), [&expected]);
 }
 
@@ -280,7 +286,7 @@ f:1:17: `env.A`: expected a string, or `true` to pass the caller's value, found 
 f:1:12: `env`: invalid variable name `A=B`
 f:1:28: `resources.memory`: invalid amount of memory `lots`
     hint: write a number with `k`, `m` or `g`, such as `"512m"`
-f:1:26: `resources.pids`: expected a whole number, found the number -1
+f:1:26: `resources.pids`: expected a whole number from 1, found the number -1
 f:1:3: single-quoted strings are not allowed
 f:1:3: expected string for object property
 f:1:17: expected comma
@@ -317,7 +323,7 @@ f:1:10: string values must be quoted, expected literal string
 f:1:2: key with no value, expected `=`
 f:2:12: `filesystem.ro[1]`: expected a string, found the number 5
 f:1:17: `filesystem.ro`: expected a list, found the text `src`
-f:1:18: `resources.pids`: expected a whole number, found a number out of range
+f:1:18: `resources.pids`: expected a whole number from 1, found a number out of range
 f:1:18: `resources.cpus`: invalid number of CPUs `1.23456`
     hint: write a number such as `"1.5"`
 f:1:20: `services.dockerd`: expected `false`, `"auto"` or `"required"`, found `true`

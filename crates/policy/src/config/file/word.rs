@@ -3,7 +3,7 @@
 //! Files and flags use the same types, so they accept the same words.
 
 use sandbox_protocol::Hint;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -85,6 +85,64 @@ pub struct CommandName(String);
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[schemars(transparent)]
 pub struct EnvName(String);
+
+/// The path of a file or directory. Relative paths are relative to the configuration file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FilePath(String);
+
+/// A path on the host that is absolute or starts with `~/`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HostPath(String);
+
+/// An absolute path inside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InsidePath(String);
+
+/// A free text on one line.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Label(String);
+
+impl FilePath {
+    fn check(path: &str) -> Result<(), Invalid> {
+        if path.is_empty() || path.contains('\0') {
+            return Err(Invalid::new(format!("invalid path {}", shown(path))));
+        }
+        Ok(())
+    }
+}
+
+impl HostPath {
+    fn check(path: &str) -> Result<(), Invalid> {
+        FilePath::check(path)?;
+        if path.starts_with('/') || path == "~" || path.starts_with("~/") {
+            return Ok(());
+        }
+        Err(Invalid::new(format!("the host path {} is not absolute", shown(path)))
+            .hint("start it with `/` or `~/`, or use `shared_dirs`, which accepts relative paths"))
+    }
+}
+
+impl InsidePath {
+    fn check(path: &str) -> Result<(), Invalid> {
+        FilePath::check(path)?;
+        if path.starts_with('/') && path.split('/').all(|part| part != "..") {
+            return Ok(());
+        }
+        Err(Invalid::new(format!(
+            "the container path {} is not absolute or contains `..`",
+            shown(path)
+        )))
+    }
+}
+
+impl Label {
+    fn check(text: &str) -> Result<(), Invalid> {
+        if text.trim().is_empty() || text.contains(char::is_control) {
+            return Err(Invalid::new(format!("invalid name {}", shown(text))));
+        }
+        Ok(())
+    }
+}
 
 impl PresetToggle {
     fn check(text: &str) -> Result<(), Invalid> {
@@ -307,7 +365,29 @@ macro_rules! word {
 
 pub(super) use word;
 
-word!(PresetToggle PathText HostText CommandName EnvName);
+/// In the schema, each of these types is a string.
+macro_rules! text {
+    ($($name:ident)*) => {$(
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string" })
+            }
+        }
+    )*};
+}
+
+pub(super) use text;
+
+word!(PresetToggle PathText HostText CommandName EnvName FilePath HostPath InsidePath Label);
+text!(FilePath HostPath InsidePath Label);
 
 /// A boolean or a word.
 pub(super) enum Scalar {

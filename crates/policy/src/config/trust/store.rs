@@ -67,7 +67,7 @@ impl Hint for TrustError {
 }
 
 /// Returns true when the user trusts the file at `path` with this content. On an error, it is not trusted.
-pub fn is_trusted(host: &Host, path: &Path, content: &[u8]) -> bool {
+pub(crate) fn is_trusted(host: &Host, path: &Path, content: &[u8]) -> bool {
     let (Ok(dir), Ok(path)) = (directory(host), canonical(path)) else { return false };
     let Ok(written) = fs::read(dir.join(record_name(&path, &Digest::of(content)))) else {
         return false;

@@ -61,7 +61,7 @@ impl Decoder {
     }
 
     /// Returns true when the end of the connection ends the body.
-    pub fn ends_with_connection(&self) -> bool {
+    pub(crate) fn ends_with_connection(&self) -> bool {
         *self == Self::UntilEnd
     }
 

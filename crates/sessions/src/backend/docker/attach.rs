@@ -29,19 +29,19 @@ pub(super) fn start(docker: Docker, container: String, size: Size) -> io::Result
     let (typed, stdin) = process::pipe()?;
     let (stdout, shown) = process::pipe()?;
     let process = process::attended(move |inbox, notes| {
-        Box::pin(watch(Agent { docker, container }, size, [typed, shown], inbox, notes))
+        Box::pin(watch(Attached { docker, container }, size, [typed, shown], inbox, notes))
     })?;
     let end_of_input = EndOfInput::Closed;
     Ok(Connection { stdin: Some(stdin), stdout: Some(stdout), stderr: None, end_of_input, process })
 }
 
-struct Agent {
+struct Attached {
     docker: Docker,
     container: String,
 }
 
 async fn watch(
-    agent: Agent,
+    agent: Attached,
     size: Size,
     [typed, shown]: [OwnedFd; 2],
     mut inbox: mpsc::UnboundedReceiver<Order>,
@@ -107,7 +107,7 @@ async fn code(docker: Docker, container: String) -> Option<i64> {
     }
 }
 
-impl Agent {
+impl Attached {
     async fn attach(&self) -> Result<AttachContainerResults, Error> {
         let options = AttachContainerOptionsBuilder::default()
             .stream(true)

@@ -12,7 +12,7 @@ use sandbox_policy::Host;
 use tokio::runtime::Runtime;
 
 use super::greeting::Greeting;
-use super::plan::{Engine as Facts, IMAGE, Image};
+use super::plan::{EngineFacts, IMAGE, Image};
 use super::{address, rootless};
 use crate::backend::BackendError;
 
@@ -94,9 +94,10 @@ impl Engine {
 
     /// Returns the properties that a plan depends on. Queries the engine only if a runtime is requested, or if the process at
     /// the socket is not root's: it may be a rootless engine, or a proxy in front of one.
-    pub(super) fn facts(&self, runtimes: bool) -> Result<Facts, BackendError> {
+    pub(super) fn facts(&self, runtimes: bool) -> Result<EngineFacts, BackendError> {
         let podman = self.greeting.podman.is_some();
-        let mut facts = Facts { socket: self.socket.clone(), podman, ..Facts::default() };
+        let mut facts =
+            EngineFacts { socket: self.socket.clone(), podman, ..EngineFacts::default() };
         if runtimes || !self.greeting.by_root {
             let info = self.call("report its properties", self.docker.info())?;
             if !podman {

@@ -8,7 +8,7 @@ use bollard::query_parameters::ListContainersOptionsBuilder;
 use super::files::Facts;
 use super::names::{self, PREFIX};
 use super::{Docker, render};
-use crate::backend::{Agent, BackendError, Observed};
+use crate::backend::{AgentStatus, BackendError, Observed};
 use crate::session::{Session, State, Wanted};
 
 impl Docker {
@@ -33,7 +33,7 @@ impl Docker {
         let handle = Some(format!("container {}", names::container(session)));
         let code = state.exit_code.and_then(|code| u8::try_from(code).ok());
         let restarts = restarts.and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
-        let agent = self.agent(session, word, code).map(|agent| Agent { restarts, ..agent });
+        let agent = self.agent(session, word, code).map(|agent| AgentStatus { restarts, ..agent });
         Ok(Observed { state: word, handle, pid, agent })
     }
 
@@ -64,10 +64,10 @@ impl Docker {
     }
 
     /// Returns the state of the agent, which starts and ends with the container.
-    fn agent(&self, session: &Session, state: State, code: Option<u8>) -> Option<Agent> {
+    fn agent(&self, session: &Session, state: State, code: Option<u8>) -> Option<AgentStatus> {
         Facts::read(&self.dir(session)).ok().filter(|facts| facts.agent)?;
         let runs = matches!(state, State::Running | State::Suspended);
-        Some(if runs { Agent::running() } else { Agent::ended(code) })
+        Some(if runs { AgentStatus::running() } else { AgentStatus::ended(code) })
     }
 
     /// Returns a hash of the data directory, because several of them may share an engine.

@@ -17,6 +17,7 @@ mod variables;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use sandbox_bridge::session::Bridge;
@@ -26,7 +27,7 @@ use sandbox_policy::network::EgressPolicy;
 use sandbox_protocol::layout::RUNTIME_DIR;
 use serde::Serialize;
 
-pub use agent::{Agent, Start};
+pub use agent::{ContainerAgent, Start};
 pub use error::ContainerError;
 pub use layers::LayeredDir;
 pub use mounts::{Bind, Identity, Source};
@@ -64,7 +65,7 @@ pub struct Binaries {
 
 /// Properties of the engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Engine {
+pub struct EngineFacts {
     /// Its socket.
     pub socket: PathBuf,
     /// True when its root is an ordinary user of this machine.
@@ -99,7 +100,7 @@ pub struct Container {
     /// User of PID 1.
     pub user: String,
     /// The agent. Commands that enter run as the same user.
-    pub agent: Agent,
+    pub agent: ContainerAgent,
     /// Command line of PID 1.
     pub entrypoint: Vec<String>,
     /// True when the agent has a terminal, to which users can attach.
@@ -221,7 +222,7 @@ pub struct ProxyAccess {
 
 impl Container {
     /// Returns a hash of the policy, to detect a container with another policy.
-    pub fn policy_hash(&self) -> String {
+    pub(crate) fn policy_hash(&self) -> String {
         use sha2::{Digest, Sha256};
         let text = serde_json::to_vec(self).unwrap_or_default();
         let digest: [u8; 32] = Sha256::digest(text).into();
@@ -254,10 +255,10 @@ pub fn container(
     host: &Host,
     config: &Config,
     session: &SessionPaths<'_>,
-    engine: &Engine,
+    engine: &EngineFacts,
     image: &Image,
 ) -> Result<Container, ContainerError> {
-    let agent = Agent::of(host, config, engine)?;
+    let agent = ContainerAgent::of(host, config, engine);
     let mut made = least(config, engine, image, agent);
     users::check(config, engine)?;
     network(host, config, engine, &mut made)?;
@@ -277,7 +278,7 @@ pub fn container(
     Ok(made)
 }
 
-fn least(config: &Config, engine: &Engine, image: &Image, agent: Agent) -> Container {
+fn least(config: &Config, engine: &EngineFacts, image: &Image, agent: ContainerAgent) -> Container {
     let run = agent.of_init("rw,nosuid,nodev,noexec,mode=0755,size=64m");
     let resources = config.session.resources.as_ref().map(|resources| resources.value);
     let resources = resources.unwrap_or_default();
@@ -314,7 +315,7 @@ fn least(config: &Config, engine: &Engine, image: &Image, agent: Agent) -> Conta
         new_privileges: false,
         memory: resources.memory.map_or(MEMORY, |memory| memory.0),
         cpus: resources.cpus.map(|cpus| cpus.0),
-        pids: resources.pids.unwrap_or(PIDS),
+        pids: resources.pids.map_or(PIDS, NonZeroU32::get),
         stop_timeout: GRACE + AFTER_GRACE,
         runtime: None,
         userns: users::mode(engine),
@@ -329,19 +330,12 @@ fn least(config: &Config, engine: &Engine, image: &Image, agent: Agent) -> Conta
 fn network(
     host: &Host,
     config: &Config,
-    engine: &Engine,
+    engine: &EngineFacts,
     made: &mut Container,
 ) -> Result<(), ContainerError> {
     let asked = config.session.network.as_ref();
     let wanted = asked.map_or(&ContainerNetwork::None, |network| &network.value);
     let origin = asked.map(|network| &network.origin);
-    // The engine's network modes have these names. They are not names of networks.
-    if let ContainerNetwork::Named(name) = wanted
-        && (name == "default" || name.starts_with("container") || name.starts_with("ns"))
-        && let Some(asked) = asked
-    {
-        return Err(ContainerError::Network { name: name.clone(), origin: asked.origin.clone() });
-    }
     let peer = users::first(host, engine, made.agent.init_uid)?;
     match wanted {
         ContainerNetwork::None => {}
@@ -382,10 +376,14 @@ fn network(
     Ok(())
 }
 
-fn limits(config: &Config, engine: &Engine, made: &mut Container) -> Result<(), ContainerError> {
+fn limits(
+    config: &Config,
+    engine: &EngineFacts,
+    made: &mut Container,
+) -> Result<(), ContainerError> {
     users::limits(config, engine, made)?;
     if let Some(runtime) = &config.session.runtime {
-        let (name, known) = (runtime.value.clone(), engine.runtimes.clone());
+        let (name, known) = (runtime.value.as_str().to_owned(), engine.runtimes.clone());
         if !known.contains(&name) {
             return Err(ContainerError::Runtime { name, origin: runtime.origin.clone(), known });
         }

@@ -3,10 +3,10 @@
 use bollard::models::{SystemInfo, SystemInfoCgroupDriverEnum};
 use serde_json::Value;
 
-use super::plan::{Engine as Facts, Range};
+use super::plan::{EngineFacts, Range};
 
 /// Sets the properties of rootless Docker, from its own report and its user namespace.
-pub(super) fn docker(facts: &mut Facts, info: &SystemInfo, pid: i32) {
+pub(super) fn docker(facts: &mut EngineFacts, info: &SystemInfo, pid: i32) {
     let mut options = info.security_options.iter().flatten();
     facts.rootless = options.any(|option| option.contains("name=rootless"));
     if !facts.rootless {
@@ -23,7 +23,7 @@ pub(super) fn docker(facts: &mut Facts, info: &SystemInfo, pid: i32) {
 }
 
 /// Sets the properties of rootless Podman, from its libpod report.
-pub(super) fn podman(facts: &mut Facts, info: &Value) {
+pub(super) fn podman(facts: &mut EngineFacts, info: &Value) {
     let host = &info["host"];
     facts.rootless = host["security"]["rootless"] == true;
     if !facts.rootless {
@@ -78,7 +78,7 @@ mod tests {
             } })
         };
         for (version, unlimited) in [("v1", vec!["memory", "pids", "cpus"]), ("v2", vec!["cpus"])] {
-            let mut facts = Facts::default();
+            let mut facts = EngineFacts::default();
             podman(&mut facts, &info(version));
             assert_eq!((facts.rootless, facts.unlimited), (true, unlimited));
             assert_eq!(facts.users, [Range { inside: 1, outside: 7, count: 9 }]);

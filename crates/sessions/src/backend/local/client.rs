@@ -12,7 +12,7 @@ use sandbox_linux::socket;
 use sandbox_protocol::exit::by_signal;
 
 use super::{ATTACH, SOCKET, log_writer, wire};
-use crate::backend::{Agent, Connection, EndOfInput, Ended, Exec, Process, Stream};
+use crate::backend::{AgentStatus, Connection, EndOfInput, Ended, Exec, Process, Stream};
 
 /// Time limit for the start of a sandbox, also on a busy machine.
 pub(super) const READY: Duration = Duration::from_secs(180);
@@ -23,7 +23,7 @@ pub(super) const GLANCE: Duration = Duration::from_secs(2);
 const LOST: u8 = 137;
 
 /// Queries the server and waits for its answer: the state of the agent.
-pub(super) fn hello(dir: &Path, patience: Duration) -> io::Result<Option<Agent>> {
+pub(super) fn hello(dir: &Path, patience: Duration) -> io::Result<Option<AgentStatus>> {
     let conn = call(dir)?;
     hear(&conn, Instant::now() + patience)
 }
@@ -36,7 +36,7 @@ pub(super) fn call(dir: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Waits for the answer to a query.
-pub(super) fn hear(conn: &OwnedFd, end: Instant) -> io::Result<Option<Agent>> {
+pub(super) fn hear(conn: &OwnedFd, end: Instant) -> io::Result<Option<AgentStatus>> {
     loop {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -52,11 +52,11 @@ pub(super) fn hear(conn: &OwnedFd, end: Instant) -> io::Result<Option<Agent>> {
     }
 }
 
-fn answer(text: &[u8]) -> io::Result<Option<Agent>> {
+fn answer(text: &[u8]) -> io::Result<Option<AgentStatus>> {
     match text {
         [wire::READY] => Ok(None),
-        [wire::READY, b'r'] => Ok(Some(Agent::running())),
-        [wire::READY, b'e', code] => Ok(Some(Agent::ended(Some(*code)))),
+        [wire::READY, b'r'] => Ok(Some(AgentStatus::running())),
+        [wire::READY, b'e', code] => Ok(Some(AgentStatus::ended(Some(*code)))),
         [] => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "connection closed")),
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, "invalid response")),
     }

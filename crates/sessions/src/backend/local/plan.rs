@@ -8,7 +8,7 @@ use sandbox_launch::layers::create_data_dir;
 use sandbox_policy::Host;
 use sandbox_policy::config::Config;
 
-use super::{Agent, policy, shape};
+use super::{AgentCommand, policy, shape};
 use crate::backend::{Form, Notice, Planned};
 use crate::error::ControlError;
 use crate::session::Settings;
@@ -18,7 +18,7 @@ pub(super) struct LocalPlan {
     host: Host,
     plan: Plan,
     policy: String,
-    agent: Agent,
+    agent: AgentCommand,
 }
 
 impl LocalPlan {

@@ -37,7 +37,7 @@ pub fn is_in(command: &[OsString]) -> bool {
 }
 
 /// Returns the command line of the server, followed by the agent's.
-pub fn command(agent: &super::Agent) -> Vec<OsString> {
+pub fn command(agent: &super::AgentCommand) -> Vec<OsString> {
     let words = [RUNTIME_BINARY, MULTICALL, SERVE].map(OsString::from);
     let workdir = agent.workdir.clone().unwrap_or_default().into_os_string();
     words.into_iter().chain([workdir, "--".into()]).chain(agent.argv.iter().cloned()).collect()
@@ -72,14 +72,14 @@ struct Server<'e> {
     signals: Signals,
     environment: &'e [(OsString, OsString)],
     callers: Vec<Caller>,
-    agent: Option<Agent>,
+    agent: Option<AgentProcess>,
     /// Directory of the sandbox's devpts, opened before any other process ran.
     terminals: Option<OwnedFd>,
     ending: bool,
 }
 
 /// State of the agent.
-enum Agent {
+enum AgentProcess {
     Running(Child),
     Ended(u8),
 }
@@ -115,8 +115,8 @@ impl<'e> Server<'e> {
             child::start(&start, &streams, true, None)
         });
         self.agent = Some(match started {
-            Ok(child) => Agent::Running(child),
-            Err(_) => Agent::Ended(ExitCode::Setup.code()),
+            Ok(child) => AgentProcess::Running(child),
+            Err(_) => AgentProcess::Ended(ExitCode::Setup.code()),
         });
     }
 
@@ -188,16 +188,16 @@ impl<'e> Server<'e> {
                 let mut text = vec![wire::READY];
                 match &self.agent {
                     None => {}
-                    Some(Agent::Running(_)) => text.push(b'r'),
-                    Some(Agent::Ended(code)) => text.extend([b'e', *code]),
+                    Some(AgentProcess::Running(_)) => text.push(b'r'),
+                    Some(AgentProcess::Ended(code)) => text.extend([b'e', *code]),
                 }
                 // A closed connection is noticed at the next receive.
                 let _ = channel::send(caller.conn.as_fd(), &text);
             }
             (Some((&wire::AWAIT, _)), None) => match &self.agent {
                 None => child::tell(&caller.conn, ExitCode::Setup, "the session has no agent"),
-                Some(Agent::Running(_)) => caller.awaits_agent = true,
-                Some(Agent::Ended(code)) => {
+                Some(AgentProcess::Running(_)) => caller.awaits_agent = true,
+                Some(AgentProcess::Ended(code)) => {
                     let _ = channel::send(caller.conn.as_fd(), &[wire::ENDED, *code]);
                 }
             },
@@ -231,8 +231,8 @@ impl<'e> Server<'e> {
                 Change::Exited(code) => u8::try_from(code).unwrap_or(255),
                 Change::Killed(signal) | Change::Stopped(signal) => by_signal(signal),
             };
-            if matches!(&self.agent, Some(Agent::Running(child)) if child.pid == pid) {
-                self.agent = Some(Agent::Ended(code));
+            if matches!(&self.agent, Some(AgentProcess::Running(child)) if child.pid == pid) {
+                self.agent = Some(AgentProcess::Ended(code));
                 for caller in self.callers.iter().filter(|caller| caller.awaits_agent) {
                     let _ = channel::send(caller.conn.as_fd(), &[wire::ENDED, code]);
                 }
@@ -263,14 +263,14 @@ impl<'e> Server<'e> {
     }
 
     fn is_busy(&self) -> bool {
-        matches!(self.agent, Some(Agent::Running(_)))
+        matches!(self.agent, Some(AgentProcess::Running(_)))
             || self.callers.iter().any(|caller| caller.child.is_some())
     }
 
     /// Asks all commands to end. Those that do not are killed with the sandbox.
     fn end_all(&mut self, signal: i32) {
         self.ending = true;
-        if let Some(Agent::Running(child)) = &self.agent {
+        if let Some(AgentProcess::Running(child)) = &self.agent {
             child.signal(signal);
         }
         for child in self.callers.iter().filter_map(|caller| caller.child.as_ref()) {

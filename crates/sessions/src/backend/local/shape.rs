@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use sandbox_policy::config::env_file;
-use sandbox_policy::config::{Config, Origin, Sourced};
+use sandbox_policy::config::{ArgumentText, Config, Origin, Sourced};
 
 use crate::error::ShapeError;
 
@@ -23,7 +23,7 @@ const REFUSED: &[(&str, &str)] = &[
 
 /// Agent of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Agent {
+pub struct AgentCommand {
     /// Command line; empty for a session that only serves `exec`.
     pub argv: Vec<OsString>,
     /// Working directory; the project by default.
@@ -32,7 +32,7 @@ pub struct Agent {
 
 /// Returns the agent that a configuration describes, and the configuration with all effects of
 /// session keys applied.
-pub fn shape(mut config: Config) -> Result<(Config, Agent), ShapeError> {
+pub fn shape(mut config: Config) -> Result<(Config, AgentCommand), ShapeError> {
     for key in &config.skipped {
         if let Some((_, why)) = REFUSED.iter().find(|(name, _)| *name == key.value) {
             return Err(refused(&key.value, &key.origin, why));
@@ -50,9 +50,9 @@ fn refused(key: &str, origin: &Origin, why: &'static str) -> ShapeError {
     ShapeError::Refused { key: key.to_owned(), origin: origin.clone(), why }
 }
 
-fn agent(config: &Config) -> Result<Agent, ShapeError> {
+fn agent(config: &Config) -> Result<AgentCommand, ShapeError> {
     let Some(Sourced { value: agent, origin }) = &config.session.agent else {
-        return Ok(Agent::default());
+        return Ok(AgentCommand::default());
     };
     if agent.user.is_some() {
         return Err(refused("agent.user", origin, "all its processes run as you"));
@@ -60,12 +60,13 @@ fn agent(config: &Config) -> Result<Agent, ShapeError> {
     if agent.init.is_some() {
         return Err(refused("agent.init", origin, "its PID 1 is always agent-sandbox"));
     }
+    let workdir = agent.workdir.as_ref().map(|dir| PathBuf::from(dir.as_str()));
     let Some(command) = &agent.command else {
-        return Ok(Agent { argv: Vec::new(), workdir: agent.workdir.as_ref().map(PathBuf::from) });
+        return Ok(AgentCommand { argv: Vec::new(), workdir });
     };
-    let words = std::iter::once(command).chain(agent.args.iter().flatten());
-    let argv = words.map(OsString::from).collect();
-    Ok(Agent { argv, workdir: agent.workdir.as_ref().map(PathBuf::from) })
+    let arguments = agent.args.iter().flatten().map(ArgumentText::as_str);
+    let argv = std::iter::once(command.as_str()).chain(arguments).map(OsString::from).collect();
+    Ok(AgentCommand { argv, workdir })
 }
 
 /// Adds the variables of the file. Those in the configuration take precedence.

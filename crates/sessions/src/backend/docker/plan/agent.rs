@@ -15,8 +15,9 @@ use serde::Serialize;
 use super::mounts::Bind;
 use super::users;
 use super::workspace::{clones, project, sets_up_home};
-use super::{Container, ContainerError, Engine, GRACE, OwnDir, OwnFile, SessionPaths};
-use sandbox_policy::config::{Access, AgentInit, Config, CowEngine, Dockerd, Origin};
+use super::{Container, ContainerError, EngineFacts, GRACE, OwnDir, OwnFile, SessionPaths};
+use sandbox_policy::config::file::AgentUser;
+use sandbox_policy::config::{Access, AgentInit, Config, CowEngine, Dockerd};
 use sandbox_policy::host::Host;
 use sandbox_policy::network::PROXY_PORT;
 
@@ -25,7 +26,7 @@ const USUAL: u32 = 1000;
 
 /// Agent of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Agent {
+pub struct ContainerAgent {
     /// User, in the form that the engine and PID 1 accept.
     pub user: String,
     /// Uid and gid, if they are known without inspecting the image.
@@ -51,19 +52,13 @@ pub enum Start {
     Supervise,
 }
 
-impl Agent {
+impl ContainerAgent {
     /// Returns the agent that the configuration describes. By default it has the caller's uid, so that files
     /// belong to the caller.
-    pub(super) fn of(
-        host: &Host,
-        config: &Config,
-        engine: &Engine,
-    ) -> Result<Self, ContainerError> {
+    pub(super) fn of(host: &Host, config: &Config, engine: &EngineFacts) -> Self {
         let asked = config.session.agent.as_ref();
-        let text = asked.map(|agent| agent.value.clone()).unwrap_or_default();
-        let origin = asked.map_or(Origin::Default, |agent| agent.origin.clone());
-        let (user, ids) = user(host, config, engine, text.user.as_deref())
-            .map_err(|(user, why)| ContainerError::User { origin, user, why })?;
+        let asked = asked.map(|agent| agent.value.clone()).unwrap_or_default();
+        let (user, ids) = user(host, config, engine, asked.user);
         let set_up = sets_up_home(config);
         let keeps = cow(config) != Cow::None;
         let home = match (set_up, keeps) {
@@ -71,9 +66,9 @@ impl Agent {
             (true, false) => Path::new(DATA).join("agent"),
         };
         let usual = if set_up { home.join("workspace") } else { WORKSPACE.into() };
-        let workdir = text.workdir.map_or(usual, PathBuf::from);
+        let workdir = asked.workdir.map_or(usual, |dir| dir.as_str().into());
         let init_uid = users::init_uid(engine, ids);
-        Ok(Self { user, ids, home, workdir, start: Start::Exec, init_uid })
+        Self { user, ids, home, workdir, start: Start::Exec, init_uid }
     }
 
     /// Returns the options of a tmpfs that belongs to PID 1, even if the agent has uid 0.
@@ -83,39 +78,24 @@ impl Agent {
     }
 }
 
-type Named = (String, Option<(u32, u32)>);
-
+/// Returns the user in the form that the engine and PID 1 accept, with its ids if they are known.
 fn user(
     host: &Host,
     config: &Config,
-    engine: &Engine,
-    wanted: Option<&str>,
-) -> Result<Named, (String, &'static str)> {
-    let numbered = |uid: u32, gid: u32| (format!("{uid}:{gid}"), Some((uid, gid)));
-    let Some(wanted) = wanted.filter(|name| *name != "agent") else {
-        let (uid, gid) = callers(host, config, engine);
-        return Ok(numbered(uid, gid));
+    engine: &EngineFacts,
+    wanted: Option<AgentUser>,
+) -> (String, Option<(u32, u32)>) {
+    let (uid, gid) = match wanted {
+        Some(AgentUser::Named(name)) => return (name, None),
+        Some(AgentUser::Ids(uid, gid)) => (uid, gid),
+        None | Some(AgentUser::Default) => callers(host, config, engine),
     };
-    let (name, group) = wanted.split_once(':').unwrap_or((wanted, ""));
-    let refused = |why| Err((wanted.to_owned(), why));
-    match (name.parse::<u32>(), group.parse::<u32>()) {
-        (Ok(0), _) => refused("it is root"),
-        (Ok(uid), Ok(gid)) => Ok(numbered(uid, gid)),
-        (Ok(uid), Err(_)) if group.is_empty() => Ok(numbered(uid, uid)),
-        _ if name == "root" => refused("it is root"),
-        _ if !is_name(name) || !group.is_empty() => refused("it is neither a user name nor a uid"),
-        _ => Ok((name.to_owned(), None)),
-    }
-}
-
-fn is_name(name: &str) -> bool {
-    let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(letters)
+    (format!("{uid}:{gid}"), Some((uid, gid)))
 }
 
 /// Returns the default uid and gid. If the caller is root, the agent is not: it is the owner of the project, else the
 /// user of our images. In rootless Docker, root is the caller.
-fn callers(host: &Host, config: &Config, engine: &Engine) -> (u32, u32) {
+fn callers(host: &Host, config: &Config, engine: &EngineFacts) -> (u32, u32) {
     if engine.rootless && !engine.podman {
         return (0, 0);
     }
@@ -268,7 +248,7 @@ fn variables(config: &Config, made: &mut Container) {
         .insert(variable::AGENT_WORKDIR.into(), made.agent.workdir.to_string_lossy().into_owned());
     if let Some(command) = agent.command {
         made.terminal = true;
-        made.env.insert(variable::AGENT_COMMAND.into(), command);
+        made.env.insert(variable::AGENT_COMMAND.into(), command.as_str().to_owned());
         let args = serde_json::to_string(&agent.args.unwrap_or_default()).unwrap_or_default();
         made.env.insert(variable::AGENT_ARGS_JSON.into(), args);
     }

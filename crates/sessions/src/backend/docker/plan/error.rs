@@ -58,24 +58,6 @@ pub enum ContainerError {
         /// The second setting.
         second: Origin,
     },
-    /// The agent cannot run as this user.
-    #[error("{origin}: the agent cannot be `{user}`: {why}")]
-    User {
-        /// The setting.
-        origin: Origin,
-        /// The user.
-        user: String,
-        /// The reason.
-        why: &'static str,
-    },
-    /// The name has a different meaning to the engine.
-    #[error("{origin}: `{name}` is not the name of a network")]
-    Network {
-        /// The setting.
-        origin: Origin,
-        /// The name.
-        name: String,
-    },
     /// `agent.init = "exec"` was set, but PID 1 must supervise the agent.
     #[error("{origin}: cannot use `agent.init = \"exec\"`: {why}")]
     NeedsInit {
@@ -158,12 +140,6 @@ impl Hint for ContainerError {
             }
             Self::Forbidden { .. } => "mount only the directory that the agent needs".into(),
             Self::Target { .. } | Self::Twice { .. } => "choose a different path inside the container".into(),
-            Self::User { .. } => {
-                "remove `agent.user`; the agent then has your uid and no privileges".into()
-            }
-            Self::Network { .. } => {
-                "use a network that `docker network ls` lists, or `none`, `host` or `bridge`".into()
-            }
             Self::NeedsInit { .. } => "remove `agent.init`, or set it to \"supervise\"".into(),
             Self::Runtime { known, .. } => format!("available runtimes: {}", known.join(", ")),
             Self::EnvFile { source, .. } if Changed::is_in(source) => Changed::HINT.into(),

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::mounts::{Bind, Source};
 use super::workspace::clones;
-use super::{Container, ContainerError, Engine};
+use super::{Container, ContainerError, EngineFacts};
 use sandbox_core::plan::mount_below;
 use sandbox_policy::config::{Access, Config, CowEngine, Origin};
 
@@ -33,7 +33,7 @@ struct Wish<'c> {
 /// Adds layers to the writable directories that the configuration selects.
 pub(super) fn keep_apart(
     config: &Config,
-    engine: &Engine,
+    engine: &EngineFacts,
     made: &mut Container,
 ) -> Result<(), ContainerError> {
     let wishes = wishes(config);
@@ -81,7 +81,7 @@ fn wishes(config: &Config) -> Vec<Wish<'_>> {
     wishes
 }
 
-fn check(wish: &Wish<'_>, engine: &Engine) -> Result<(), ContainerError> {
+fn check(wish: &Wish<'_>, engine: &EngineFacts) -> Result<(), ContainerError> {
     let why = if wish.engine == CowEngine::Agentfs {
         "engine `agentfs` needs a process on this machine, and a container can outlive it; use `overlay`"
     } else if engine.podman || engine.rootless {

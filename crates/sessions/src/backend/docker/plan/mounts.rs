@@ -9,7 +9,7 @@ use sandbox_protocol::variable::{WORKSPACE_COMMIT, WORKSPACE_PATH};
 use serde::Serialize;
 
 use super::workspace::{clones, project as workspace};
-use super::{Container, ContainerError, Engine, SessionPaths};
+use super::{Container, ContainerError, EngineFacts, SessionPaths};
 use sandbox_core::plan::docker_places;
 use sandbox_policy::config::{Access, Config, Origin};
 use sandbox_policy::host::Host;
@@ -85,7 +85,7 @@ impl Bind {
 pub(super) fn project(
     host: &Host,
     config: &Config,
-    engine: &Engine,
+    engine: &EngineFacts,
     made: &mut Container,
 ) -> Result<(), ContainerError> {
     let forbidden = Forbidden::of(host, engine);
@@ -143,7 +143,7 @@ pub(super) fn home(
     }
     if let Some(workspace) = &config.session.workspace {
         let text = &workspace.value;
-        let path = text.path.clone().unwrap_or_default();
+        let path = text.path.as_ref().map_or("", |path| path.as_str());
         // A directory of the host would be cloned from its mount.
         let is_local = path.starts_with('/') || path.starts_with('.') || path.starts_with('~');
         if is_local {
@@ -154,9 +154,9 @@ pub(super) fn home(
                 why,
             });
         }
-        made.env.insert(WORKSPACE_PATH.into(), path);
+        made.env.insert(WORKSPACE_PATH.into(), path.to_owned());
         if let Some(commit) = &text.commit {
-            made.env.insert(WORKSPACE_COMMIT.into(), commit.clone());
+            made.env.insert(WORKSPACE_COMMIT.into(), commit.as_str().to_owned());
         }
     }
     Ok(())
@@ -171,7 +171,7 @@ struct Forbidden {
 }
 
 impl Forbidden {
-    fn of(host: &Host, engine: &Engine) -> Self {
+    fn of(host: &Host, engine: &EngineFacts) -> Self {
         let mut around = Vec::new();
         let mut sockets = docker_places(host);
         sockets.push("/run/docker.sock".into());

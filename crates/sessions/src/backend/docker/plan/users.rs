@@ -11,7 +11,7 @@ use sandbox_policy::host::Host;
 use serde::Serialize;
 
 use super::workspace::clones;
-use super::{Container, ContainerError, Engine};
+use super::{Container, ContainerError, EngineFacts};
 
 /// Uid of PID 1 if the agent has uid 0. It is in every engine's range, and no distribution uses it.
 const INIT_UID: u32 = 65529;
@@ -28,19 +28,19 @@ pub struct Range {
 }
 
 /// Returns the uid of PID 1 if the agent has uid 0.
-pub(super) fn init_uid(engine: &Engine, ids: Option<(u32, u32)>) -> Option<u32> {
+pub(super) fn init_uid(engine: &EngineFacts, ids: Option<(u32, u32)>) -> Option<u32> {
     (engine.rootless && !engine.podman && ids == Some((0, 0))).then_some(INIT_UID)
 }
 
 /// Returns the engine's user namespace mode.
-pub(super) fn mode(engine: &Engine) -> Option<String> {
+pub(super) fn mode(engine: &EngineFacts) -> Option<String> {
     (engine.rootless && engine.podman).then(|| "keep-id".to_owned())
 }
 
 /// Returns the uid of PID 1 on this machine.
 pub(super) fn first(
     host: &Host,
-    engine: &Engine,
+    engine: &EngineFacts,
     init_uid: Option<u32>,
 ) -> Result<u32, ContainerError> {
     if !engine.rootless {
@@ -55,7 +55,7 @@ pub(super) fn first(
     outside(engine, number).ok_or(ContainerError::Users { why: "it has too few subordinate users" })
 }
 
-fn outside(engine: &Engine, number: u32) -> Option<u32> {
+fn outside(engine: &EngineFacts, number: u32) -> Option<u32> {
     let covers =
         |range: &&Range| number.checked_sub(range.inside).is_some_and(|at| at < range.count);
     let range = engine.users.iter().find(covers)?;
@@ -63,7 +63,7 @@ fn outside(engine: &Engine, number: u32) -> Option<u32> {
 }
 
 /// Refuses settings that a rootless engine does not support.
-pub(super) fn check(config: &Config, engine: &Engine) -> Result<(), ContainerError> {
+pub(super) fn check(config: &Config, engine: &EngineFacts) -> Result<(), ContainerError> {
     if !engine.rootless {
         return Ok(());
     }
@@ -86,7 +86,7 @@ pub(super) fn check(config: &Config, engine: &Engine) -> Result<(), ContainerErr
 /// Refuses a requested limit that the engine cannot set. Lists default limits that it cannot set as exceptions.
 pub(super) fn limits(
     config: &Config,
-    engine: &Engine,
+    engine: &EngineFacts,
     made: &mut Container,
 ) -> Result<(), ContainerError> {
     if let Some(asked) = &config.session.resources {

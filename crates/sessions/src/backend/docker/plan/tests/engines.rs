@@ -6,12 +6,12 @@ use sandbox_protocol::layout::{PRIVATE_DIR, RUNTIME_DIR};
 use super::*;
 
 /// Returns a rootless engine of uid 4242, with subordinate uids from 100000.
-fn rootless(podman: bool) -> Engine {
+fn rootless(podman: bool) -> EngineFacts {
     let users = vec![
         Range { inside: 0, outside: 4242, count: 1 },
         Range { inside: 1, outside: 100_000, count: 65536 },
     ];
-    Engine { rootless: true, podman, users, ..Engine::default() }
+    EngineFacts { rootless: true, podman, users, ..EngineFacts::default() }
 }
 
 #[test]
@@ -20,8 +20,8 @@ fn agent_is_the_caller_outside_on_every_engine() {
     let world = World::new(proxied);
     let image = Image { id: "sha256:1".into(), ..Image::default() };
     for (engine, user, userns, peer) in [
-        (Engine::default(), "4242:4343", None, 0),
-        (Engine { podman: true, ..Engine::default() }, "4242:4343", None, 0),
+        (EngineFacts::default(), "4242:4343", None, 0),
+        (EngineFacts { podman: true, ..EngineFacts::default() }, "4242:4343", None, 0),
         (rootless(true), "4242:4343", Some("keep-id"), 100_000),
         (rootless(false), "0:0", None, 100_000 + 65529 - 1),
     ] {
@@ -45,15 +45,19 @@ fn rootless_engine_refuses_settings_that_it_does_not_support() {
     let few = vec![Range { inside: 0, outside: 4242, count: 1 }];
     let secret = "secrets.anthropic = { mode = 'proxy', env_var = 'ANTHROPIC_API_KEY' }";
     for (text, engine, said) in [
-        (secret, Engine { users: few.clone(), ..rootless(false) }, "too few subordinate users"),
-        (secret, Engine { users: few, ..rootless(true) }, "too few subordinate users"),
+        (
+            secret,
+            EngineFacts { users: few.clone(), ..rootless(false) },
+            "too few subordinate users",
+        ),
+        (secret, EngineFacts { users: few, ..rootless(true) }, "too few subordinate users"),
         ("services.dockerd = 'auto'", rootless(false), "services.dockerd"),
         ("workspace.path = 'https://h/r.git'", rootless(true), "workspace.path"),
         ("cow = true", rootless(true), "only rootful Docker"),
         ("cow = true", rootless(false), "only rootful Docker"),
         (
             "resources.pids = 9",
-            Engine { unlimited: vec!["memory", "pids"], ..rootless(false) },
+            EngineFacts { unlimited: vec!["memory", "pids"], ..rootless(false) },
             "cannot limit `pids`",
         ),
     ] {
@@ -61,7 +65,7 @@ fn rootless_engine_refuses_settings_that_it_does_not_support() {
         assert!(error.to_string().contains(said) && error.hint().is_some(), "{text}: {error}");
     }
     // Default limits that cannot be set are omitted, and listed as exceptions.
-    let engine = Engine { unlimited: vec!["memory", "pids", "cpus"], ..rootless(false) };
+    let engine = EngineFacts { unlimited: vec!["memory", "pids", "cpus"], ..rootless(false) };
     let made = World::new("network = false").plan_with(&engine, &image).unwrap();
     assert_eq!((made.memory, made.pids), (0, 0));
     assert_eq!(

@@ -34,7 +34,7 @@ fn writable_directories_get_layers_with_cow() {
 
 #[test]
 fn layers_are_refused_when_their_files_would_be_unreadable() {
-    let podman = Engine { podman: true, ..Engine::default() };
+    let podman = EngineFacts { podman: true, ..EngineFacts::default() };
     let error = World::new("cow = true").plan_with(&podman, &Image::default()).unwrap_err();
     assert!(error.to_string().contains("only rootful Docker"), "{error}");
     assert!(World::new("cow = 'agentfs'").said().contains("a container can outlive it"));
