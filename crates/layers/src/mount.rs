@@ -24,7 +24,8 @@ use crate::tree::{Base, open_base};
 pub use crate::fuse::Allow as Access;
 pub use attach::{Detach, detach};
 pub use daemon::{background, foreground};
-pub use holders::{Holder, holders, is_connected};
+pub(crate) use holders::is_connected;
+pub use holders::{Holder, holders};
 pub use record::{MountState, Mounted};
 
 /// Request to mount a database.
@@ -78,7 +79,7 @@ fn real_mountpoint(path: &Path) -> Result<PathBuf, MountError> {
 }
 
 /// Returns the canonical form of a path whose last component may be a mount that does not respond.
-pub fn parent_real(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn parent_real(path: &Path) -> io::Result<PathBuf> {
     match path.canonicalize() {
         Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {}
         done => return done,

@@ -32,7 +32,7 @@ impl Flags {
 
 /// Opens `path` below `root` without following any symlink. Paths were resolved while planning, so a link that was
 /// swapped in since fails with `ELOOP`.
-pub fn open_beneath(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+pub(crate) fn open_beneath(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     let relative = path.strip_prefix("/").unwrap_or(path);
     let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
     let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -41,12 +41,12 @@ pub fn open_beneath(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Returns a detached copy of the mounts at and below an open path.
-pub fn clone_tree(at: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+pub(crate) fn clone_tree(at: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     clone_with(at, OpenTreeFlags::AT_RECURSIVE)
 }
 
 /// Returns a detached copy of the mount at an open path, without the mounts below it.
-pub fn clone_mount(at: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+pub(crate) fn clone_mount(at: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     clone_with(at, OpenTreeFlags::empty())
 }
 
@@ -58,7 +58,7 @@ fn clone_with(at: BorrowedFd<'_>, more: OpenTreeFlags) -> io::Result<OwnedFd> {
 }
 
 /// Sets flags on a mount; `recursive` includes the mounts below it.
-pub fn set_flags(mount: BorrowedFd<'_>, flags: Flags, recursive: bool) -> io::Result<()> {
+pub(crate) fn set_flags(mount: BorrowedFd<'_>, flags: Flags, recursive: bool) -> io::Result<()> {
     change(mount, Change { set: flags.bits(), ..Change::default() }, recursive)
 }
 
@@ -68,7 +68,7 @@ pub fn seal(mount: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Stops the propagation of mounts to and from other namespaces.
-pub fn make_private(root: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn make_private(root: BorrowedFd<'_>) -> io::Result<()> {
     change(root, Change { propagation: libc::MS_PRIVATE, ..Change::default() }, true)
 }
 
@@ -135,7 +135,7 @@ pub fn proc() -> io::Result<OwnedFd> {
 
 /// Mounts a read-only overlay of `upper` over `lower` at `target`. The kernel gets both as lower layers, so nothing can
 /// be written. `upper` may hide names of `lower` with whiteouts: overlayfs.rst.
-pub fn read_only_overlay(upper: &Path, lower: &Path, target: &Path) -> io::Result<()> {
+pub(crate) fn read_only_overlay(upper: &Path, lower: &Path, target: &Path) -> io::Result<()> {
     let mut data = b"userxattr,lowerdir=".to_vec();
     data.extend(escape(upper));
     data.push(b':');
@@ -178,7 +178,7 @@ fn escape(path: &Path) -> Vec<u8> {
 }
 
 /// Makes `new` the root and detaches the old one with every mount below it.
-pub fn replace_root(new: &Path) -> io::Result<()> {
+pub(crate) fn replace_root(new: &Path) -> io::Result<()> {
     rustix::process::chdir(new)?;
     // With the same directory for both, the old root is mounted on top of the new one: pivot_root(2).
     rustix::process::pivot_root(c".", c".")?;
@@ -194,6 +194,6 @@ pub fn open_dir(path: &Path) -> io::Result<OwnedFd> {
 
 /// Makes a mount writable again. Works for mounts made here, but not for flags locked by the host:
 /// `mount_namespaces(7)`.
-pub fn unseal(mount: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn unseal(mount: BorrowedFd<'_>) -> io::Result<()> {
     change(mount, Change { clear: libc::MOUNT_ATTR_RDONLY, ..Change::default() }, false)
 }

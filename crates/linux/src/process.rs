@@ -335,7 +335,7 @@ pub fn start_of(pid: i32) -> Option<u64> {
 }
 
 /// Returns the session id of a process.
-pub fn session_of(pid: i32) -> Option<i32> {
+pub(crate) fn session_of(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(3)?.parse().ok()
 }

@@ -113,11 +113,6 @@ impl Dir {
         Ok(Self(lookup(&self.0, below, DIR_FLAGS, resolve)?))
     }
 
-    /// Returns the attributes of this directory.
-    pub fn own_stat(&self) -> io::Result<Stat> {
-        Ok(fs::fstat(&self.0)?.into())
-    }
-
     /// Returns the attributes of an entry; symlinks are not followed.
     pub fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         Ok(fs::statat(&self.0, plain(name)?, AtFlags::SYMLINK_NOFOLLOW)?.into())

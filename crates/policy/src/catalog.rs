@@ -30,7 +30,7 @@ pub fn host_presets() -> impl Iterator<Item = &'static HostPreset> {
 }
 
 /// Returns the host preset with this name, which includes the `@`.
-pub fn host_preset(name: &str) -> Option<&'static HostPreset> {
+pub(crate) fn host_preset(name: &str) -> Option<&'static HostPreset> {
     host_presets().find(|preset| preset.name == name)
 }
 

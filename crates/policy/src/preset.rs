@@ -134,7 +134,7 @@ fn lines(access: Access, patterns: impl Iterator<Item = &'static str>) -> Vec<Li
 }
 
 /// Returns the files that a lint preset protects, relative to the project.
-pub fn lint_files(preset: &str) -> impl Iterator<Item = &'static str> {
+pub(crate) fn lint_files(preset: &str) -> impl Iterator<Item = &'static str> {
     let lines = match preset {
         "@lint/ts" => lint::TS,
         "@lint/go" => lint::GO,

@@ -14,7 +14,7 @@ const HEAD: usize = 5;
 /// Byte on standard error that reports a stopped command on a terminal.
 pub const STOPPED: u8 = 0x1a;
 /// Argument that replaces the terminal size for a command without a terminal.
-pub const NO_TERMINAL: &str = "-";
+pub(crate) const NO_TERMINAL: &str = "-";
 
 /// Size of a terminal: rows and columns.
 pub type Size = (u16, u16);

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Maximum body length of a frame that carries data.
 pub const LONGEST: usize = 64 << 10;
 /// Maximum length of a request.
-pub const LONGEST_REQUEST: usize = 1 << 20;
+pub(crate) const LONGEST_REQUEST: usize = 1 << 20;
 /// Bytes of input that a client may send before the first grant.
 pub const WINDOW: usize = 256 << 10;
 

@@ -54,7 +54,7 @@
 //! and waits. [`inspect`] records the project before the run and scans it afterwards. `examples/plan.rs` prints the
 //! plan for a directory.
 
-pub mod specificity;
+mod specificity;
 pub mod wrapper;
 pub mod plan;
 pub mod why;

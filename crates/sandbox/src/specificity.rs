@@ -34,7 +34,7 @@ fn strength(rule: &Resolved) -> (Matched, Access, Layer) {
 
 /// Gives every path exactly one decision. The order of the rules does not matter, because rules of equal strength give
 /// the same view.
-pub fn decide(rules: Vec<Resolved>) -> Decisions {
+pub(crate) fn decide(rules: Vec<Resolved>) -> Decisions {
     let (missing, present) = rules.into_iter().partition(|rule| rule.kind == Kind::Missing);
     Decisions { present: group(present), missing: group(missing) }
 }

@@ -13,6 +13,7 @@ mod library;
 mod links;
 mod modules;
 mod presets;
+mod public;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};

@@ -183,7 +183,7 @@ impl Database {
     }
 
     /// Returns the target of a symbolic link.
-    pub fn link_target(&self, spot: &TreeEntry) -> Result<OsString, LayerError> {
+    pub(crate) fn link_target(&self, spot: &TreeEntry) -> Result<OsString, LayerError> {
         match &spot.source {
             EntrySource::Delta(ino) => self.target(*ino),
             EntrySource::Base(at) => self.base.read_link(at),

@@ -43,7 +43,7 @@ pub fn holders(device: &str) -> Vec<Holder> {
 }
 
 /// Returns true while the kernel has the connection of a FUSE file system (fuse.rst); `None` if that cannot be read.
-pub fn is_connected(device: &str) -> Option<bool> {
+pub(crate) fn is_connected(device: &str) -> Option<bool> {
     let all = Path::new("/sys/fs/fuse/connections");
     let (_, minor) = device.split_once(':')?;
     // The directory is empty if fusectl is not mounted.

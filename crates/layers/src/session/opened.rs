@@ -218,7 +218,7 @@ impl LayerSession {
     }
 
     /// Returns the directory of the journals, one for each apply.
-    pub fn applied_dir(&self) -> PathBuf {
+    pub(crate) fn applied_dir(&self) -> PathBuf {
         self.dir.join("applied")
     }
 }

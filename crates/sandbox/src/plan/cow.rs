@@ -79,7 +79,7 @@ impl CopyOnWrite {
     }
 
     /// Returns true if a store is an overlay, which bubblewrap cannot mount for us.
-    pub fn has_overlay(&self) -> bool {
+    pub(crate) fn has_overlay(&self) -> bool {
         self.stores.iter().any(|store| matches!(store, Store::Overlay(_)))
     }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use sandbox_policy::host::Host;
 
 /// User and group ID that root has inside.
-pub const AGENT_ID: u32 = 1000;
+pub(crate) const AGENT_ID: u32 = 1000;
 
 /// User database in which root's command appears as `agent`, an ordinary user. Its files belong to root outside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -28,7 +28,7 @@ pub struct Version(pub u32, pub u32, pub u32);
 
 impl Version {
     /// First version that is safe to install setuid root: CVE-2026-41163.
-    pub const SAFE_SETUID: Self = Self(0, 11, 2);
+    pub(crate) const SAFE_SETUID: Self = Self(0, 11, 2);
 
     /// Runs `bwrap --version` and returns the version.
     pub fn of(bwrap: &Path) -> Option<Self> {

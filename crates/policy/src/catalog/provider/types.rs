@@ -192,7 +192,7 @@ impl Provider {
     }
 
     /// Returns the provider whose key a variable carries.
-    pub fn of_variable(variable: &str) -> Option<&'static Self> {
+    pub(crate) fn of_variable(variable: &str) -> Option<&'static Self> {
         PROVIDERS.iter().find(|provider| provider.key_variables.contains(&variable))
     }
 
@@ -209,11 +209,6 @@ impl Provider {
             }
             LoginKeys::Begin { .. } | LoginKeys::None => self,
         }
-    }
-
-    /// Returns the provider's entry in the settings of an agent.
-    pub fn for_agent(&self, program: &str) -> Option<&'static AgentAddress> {
-        self.agents.iter().find(|row| row.agent == program)
     }
 }
 
