@@ -9,4 +9,3 @@ mod repository;
 mod sshd;
 mod ssh;
 mod routed;
-mod as_root;

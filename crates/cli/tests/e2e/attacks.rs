@@ -4,9 +4,11 @@
 mod filesystem;
 mod git;
 mod environment;
+#[cfg(feature = "setup")]
 mod sockets;
 mod terminal;
 mod processes;
+#[cfg(feature = "setup")]
 mod kernel;
 mod planting;
 #[cfg(feature = "sessions")]

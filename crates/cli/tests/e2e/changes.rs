@@ -5,8 +5,11 @@ mod apply;
 mod conflict;
 mod interactive;
 mod undo;
+#[cfg(feature = "setup")]
 mod crash;
+#[cfg(feature = "setup")]
 mod kill;
+#[cfg(feature = "setup")]
 mod shifting;
 mod discard;
 mod git;

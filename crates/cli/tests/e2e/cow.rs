@@ -4,7 +4,9 @@ mod run;
 mod limits;
 mod sessions;
 mod removal;
+#[cfg(feature = "setup")]
 mod moved;
+#[cfg(feature = "setup")]
 pub(crate) mod killed;
 
 use testkit::{Run, World};

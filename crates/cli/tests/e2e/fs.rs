@@ -1,9 +1,12 @@
 //! `fs` and `agentfs`: filesystems in a file, with real mounts.
 
 mod files;
+#[cfg(feature = "setup")]
 mod mount;
+#[cfg(feature = "setup")]
 mod daemon;
 mod transfer;
+#[cfg(feature = "setup")]
 mod damage;
 mod agentfs;
 mod overlay;

@@ -12,7 +12,7 @@ mod filesystem;
 mod commands;
 mod git;
 mod network;
-#[cfg(feature = "proxy")]
+#[cfg(all(feature = "proxy", feature = "setup"))]
 mod egress;
 #[cfg(feature = "proxy")]
 mod secrets;

@@ -48,6 +48,7 @@ fn greeted(run: Run) {
     run.succeeds().stdout("hello\n");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn hosts_loopback_is_reachable_only_with_the_network() {
     let port = server().to_string();
@@ -61,6 +62,7 @@ fn hosts_loopback_is_reachable_only_with_the_network() {
     }
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn configuration_turns_the_network_off_and_a_flag_on_again() {
     let port = server().to_string();
@@ -74,6 +76,7 @@ fn configuration_turns_the_network_off_and_a_flag_on_again() {
     );
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn sandbox_without_network_has_a_loopback_of_its_own() {
     let world = World::new();
@@ -87,6 +90,7 @@ print([name for _, name in socket.if_nameindex()])";
     world.run(run).succeeds().stdout("own\n['lo']\n");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn abstract_sockets_of_the_host_are_out_of_reach_without_network() {
     let world = World::new();
@@ -149,6 +153,7 @@ fn missing_resolver_settings_are_no_error() {
     with_etc("\"$sandbox\" echo ran").succeeds().stdout("ran\n");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn docker_socket_is_shared_only_when_asked_for() {
     let world = World::new().dir("outside");
@@ -165,6 +170,7 @@ fn docker_socket_is_shared_only_when_asked_for() {
     world.run(["printenv", "DOCKER_HOST"]).fails();
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn docker_socket_in_home_is_found_and_hidden_by_default() {
     let world = World::new().dir("home/.docker/run");
@@ -189,6 +195,7 @@ fn docker_without_a_daemon_is_refused_naming_where_it_looked() {
     world.clone().env("DOCKER_HOST", "tcp://127.0.0.1:1").run(["--docker", "true"]).succeeds();
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn listening_socket_in_a_visible_place_is_out_of_reach_until_opened() {
     let world = World::new().dir("home/app").dir("outside");
@@ -212,6 +219,7 @@ fn socket_that_is_to_be_opened_must_be_there() {
     }
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn sockets_made_inside_work_inside() {
     let world = World::new();

@@ -112,6 +112,7 @@ fn there_and_back(project: &World, name: &str) {
     assert_applied(project, name);
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn layers_of_the_release_are_listed_restored_applied_and_removed() {
     let release = Release::unpack();
@@ -200,6 +201,7 @@ fn a_run_in_a_session_with_a_killed_undo_of_the_release_keeps_its_work() {
     there_and_back(&project, "hidden");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn a_session_of_a_newer_version_is_refused_and_left_as_it_is() {
     let release = Release::unpack();
@@ -298,6 +300,7 @@ fn a_supervisor_with_another_protocol_is_refused_with_a_hint_and_taken_down() {
     world.run(["down"]).succeeds();
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn a_record_of_sessions_with_a_newer_schema_is_refused_and_left_as_it_is() {
     let release = Release::unpack();

@@ -2,7 +2,9 @@
 
 mod provider;
 mod stored;
+#[cfg(feature = "setup")]
 mod run;
 mod withheld;
 mod agents;
+#[cfg(feature = "setup")]
 mod attacks;

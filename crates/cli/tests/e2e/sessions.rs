@@ -7,9 +7,13 @@ mod inherited;
 mod trusted;
 mod exec;
 mod terminal;
+#[cfg(feature = "setup")]
 mod crash;
+#[cfg(feature = "setup")]
 mod api;
+#[cfg(feature = "setup")]
 mod review;
+#[cfg(feature = "setup")]
 mod limits;
 mod many;
 

@@ -47,6 +47,7 @@ fn signals_to_the_supervisor_reach_the_command() {
     }
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn command_that_ignores_the_end_is_killed_after_its_grace() {
     let sleep = unique(1);
@@ -117,6 +118,7 @@ fn interrupt_key_ends_a_command_that_does_not_handle_it() {
     terminal.wait().code(130);
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn killed_supervisor_leaves_no_process() {
     let sleep = unique(2);
@@ -130,6 +132,7 @@ fn killed_supervisor_leaves_no_process() {
     assert_gone(&sleep);
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn children_that_detached_end_with_the_command() {
     let sleep = unique(3);
@@ -254,6 +257,7 @@ fn command_that_suspends_itself_gives_the_prompt_back() {
     terminal.wait();
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn closed_terminal_ends_the_command() {
     let sleep = unique(4);

@@ -82,6 +82,7 @@ fn w4_an_opaque_directory_deletes_nothing_unseen() {
     assert!(!world.has("project/d/7") && world.has("project/d/new"));
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn w5_fs10_modes_owners_and_attributes_do_not_come_along() {
     let world = World::new().file("project/old", "x\n");
@@ -107,6 +108,7 @@ fn w5_fs10_modes_owners_and_attributes_do_not_come_along() {
     assert_eq!(fs::metadata(world.path("project/suid")).unwrap().mode() & 0o6000, 0o6000);
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn w6_fs11_special_files_are_refused() {
     let world = World::new();
@@ -154,6 +156,7 @@ fn w6_a_file_of_holes_does_not_fill_the_disk() {
     assert!(small.blocks() * 512 < 1 << 20, "holes stay holes");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn w6_deep_and_long_names_are_applied_and_taken_back() {
     let world = World::new();

@@ -53,6 +53,7 @@ fn e2_processes_of_the_host_are_not_visible() {
     inside(&world, &look).stdout("");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn e3_memory_of_the_sandbox_itself_holds_no_hidden_variable() {
     let world = World::new().env("GH_TOKEN", "s3cret-in-memory");
@@ -98,6 +99,7 @@ print(' '.join(name for name, way in ways.items() if succeeds(way)))
 child.kill()
 ";
 
+#[cfg(feature = "setup")]
 #[test]
 fn e3_the_first_process_is_closed_to_the_command() {
     let world = World::new().env("GH_TOKEN", "s3cret-in-memory");

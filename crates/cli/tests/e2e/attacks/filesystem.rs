@@ -131,6 +131,7 @@ fn fs9_parents_of_the_project_cannot_be_renamed() {
     assert!(world.has("project"));
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn fs10_setuid_programs_give_nothing() {
     let world = World::new();
@@ -167,6 +168,7 @@ fn fs11_a_pipe_planted_as_configuration_does_not_hang_the_next_run() {
     world.run(["true"]).code(125);
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn fs12_the_private_tmp_has_an_end() {
     let world = World::new();

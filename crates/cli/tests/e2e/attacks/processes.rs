@@ -6,6 +6,7 @@ use testkit::{Signal, User, World, user};
 
 use super::{inside, is_plain, outside, python_inside, python_outside};
 
+#[cfg(feature = "setup")]
 #[test]
 fn pr1_r_d3_processes_of_the_host_cannot_be_signalled_or_traced() {
     let world = World::new();

@@ -23,6 +23,7 @@ print('stdin:', ioctl(0x5412, b'x'))
 print('end')
 ";
 
+#[cfg(feature = "setup")]
 #[test]
 fn t1_r_d4_nothing_can_be_typed_into_the_terminal() {
     let world = World::new();
@@ -44,6 +45,7 @@ fn t1_r_d4_nothing_can_be_typed_into_the_terminal() {
     assert!(!control.output().contains("541c: Operation not permitted"), "{}", control.output());
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn t1_the_shell_that_started_it_receives_no_command() {
     let world = World::new();

@@ -238,6 +238,7 @@ fn a_live_apply_is_not_told_as_a_change_of_the_host() {
     running.wait().succeeds().stderr_contains("changed on the host meanwhile");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn a_deep_tree_is_applied_in_steps_that_do_not_grow_with_its_depth() {
     for engine in ["overlay", "agentfs"] {

@@ -76,6 +76,7 @@ fn a_host_file_that_changed_under_a_running_session_is_never_overwritten() {
     assert_eq!(world.read("project/a"), "host\n");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn a_file_that_the_host_removed_under_a_running_session_is_not_made_again_unless_named() {
     for engine in ["overlay", "agentfs"] {
@@ -117,6 +118,7 @@ fn a_file_that_the_host_removed_after_the_session_is_not_made_again_unless_named
     assert_eq!(world.read("project/a"), "layer\n");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn what_is_new_beside_which_the_host_worked_is_applied_with_a_word_about_it() {
     for engine in ["overlay", "agentfs"] {

@@ -308,6 +308,7 @@ fn every_stash_arrives() {
     is_sound(&world);
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn a_killed_apply_leaves_a_sound_repository() {
     for at in 1.. {
@@ -341,6 +342,7 @@ fn change_with(world: &World, engine: &str, script: &str) {
     world.spawn([&cow, "--session", "s", "sh", "-ec", script]).wait().succeeds();
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn a_named_branch_arrives_when_the_host_moved_another_one() {
     for engine in ["overlay", "agentfs"] {
@@ -364,6 +366,7 @@ fn a_named_branch_arrives_when_the_host_moved_another_one() {
     }
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn undo_works_when_the_host_packed_its_refs_after_the_apply() {
     for engine in ["overlay", "agentfs"] {
@@ -422,6 +425,7 @@ fn a_merge_that_brings_an_old_held_file_back_is_held() {
     git(&world, "git rev-parse -q --verify plain");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn a_new_repository_counts_its_directory_once() {
     for engine in ["overlay", "agentfs"] {

@@ -54,6 +54,7 @@ fn each_apply_is_taken_back_by_itself() {
     world.run(["diff"]).succeeds().stdout_contains("+3");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn history_lists_applies_and_undos_with_their_counts() {
     for engine in ["overlay", "agentfs"] {

@@ -123,6 +123,7 @@ fn other_name_of_the_same_file_is_blocked_too() {
     world.run(["--cmd", "awk=false", real.trim(), one]).code(1).stdout("");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn applets_of_one_file_are_ruled_one_by_one() {
     let busybox = need("busybox");

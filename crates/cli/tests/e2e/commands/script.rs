@@ -62,6 +62,7 @@ fn script_that_calls_its_own_command_gets_the_real_one() {
     run.succeeds().stdout("1\n").stderr("wrapped\n");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn script_may_be_named_by_home_by_layer_and_by_any_interpreter() {
     need("python3");
@@ -102,6 +103,7 @@ fn wrapper_script_cannot_be_changed_from_inside() {
     world.run(sh("mv wrap.sh x")).succeeds();
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn real_program_keeps_the_name_it_was_called_by() {
     need("python3");
@@ -115,6 +117,7 @@ fn real_program_keeps_the_name_it_was_called_by() {
     world.run(["--cmd", "tool=wrap.sh", "tool"]).succeeds().stdout("tool says tool\n");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn real_program_finds_what_lies_beside_it() {
     need("python3");

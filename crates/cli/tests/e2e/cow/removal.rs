@@ -87,6 +87,7 @@ fn rm_of_several_removes_none_when_one_has_work() {
     world.run(["ps"]).succeeds().stdout("");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn rm_keeps_the_originals_of_an_interrupted_apply() {
     let world = place().file("project/a", "one\n").file("project/b", "one\n");

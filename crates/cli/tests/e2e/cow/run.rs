@@ -16,6 +16,7 @@ fn changes_stay_apart_when_cow_is_on() {
     assert_eq!(world.read("project/a"), "one\ntwo\n", "without --cow they do not");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn bubblewrap_alone_does_with_agentfs_and_refuses_an_overlay() {
     let world = place().file("project/a", "one\n").env("AGENT_SANDBOX_MOUNTS", "bwrap");
@@ -28,6 +29,7 @@ fn bubblewrap_alone_does_with_agentfs_and_refuses_an_overlay() {
     world.run(["rm", "--yes", "fix"]).succeeds();
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn agentfs_keeps_changes_apart_too() {
     let world = place().file("project/a", "one\n").file("project/d/x", "x").git_init("project");

@@ -11,6 +11,7 @@ use crate::probe::sh;
 /// Longer than the watcher needs to restore a protection.
 const SOON: Duration = Duration::from_millis(300);
 
+#[cfg(feature = "setup")]
 #[test]
 fn parent_of_a_read_only_path_cannot_be_renamed() {
     let world = World::new().file("project/a/b/keep", "x").file("project/a/free", "x");

@@ -15,6 +15,7 @@ fn agentfs(world: &World, words: &[&str]) -> Run {
     world.host([link.as_str()].iter().chain(words))
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn init_and_mount_take_the_command_lines_of_that_tool() {
     let world = world();

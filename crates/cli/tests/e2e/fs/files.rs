@@ -115,6 +115,7 @@ fn names_cannot_fool_a_terminal() {
     assert!(!run.output().contains(['\u{1b}', '\u{202e}']), "{run}");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn history_shows_what_callers_have_logged() {
     need("sqlite3");
@@ -144,6 +145,7 @@ fn a_database_that_cannot_be_written_can_be_read() {
     world.host(["chmod", "700", ".agentfs"]).succeeds();
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn a_database_of_a_newer_version_is_refused_and_stays_as_it_is() {
     let world = world();

@@ -28,6 +28,7 @@ head -c 200000 /dev/urandom > random; ln -s nowhere dangling; : > empty";
     world
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn a_tree_that_goes_out_and_comes_in_is_the_same() {
     let world = rich();
@@ -74,6 +75,7 @@ fn a_tree_that_goes_out_and_comes_in_is_the_same() {
     assert!(blocks.trim().parse::<u64>().unwrap() < 512, "{blocks}");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn a_plain_database_has_only_the_tables_of_agentfs() {
     let world = rich();
@@ -159,6 +161,7 @@ fn import_evil(world: &World) -> Run {
     world.run(["fs", "import", "--force", "evil", "../evil.tar"])
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn w13_an_archive_cannot_lead_out_of_the_tree() {
     let world = world().file("outside/victim", "mine");

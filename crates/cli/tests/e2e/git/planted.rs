@@ -165,6 +165,7 @@ pub(crate) fn assert_gone(word: &str) {
     panic!("something with `{word}` in its command line is still there");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn killed_run_is_swept_up_by_the_next_one() {
     let world = repository();

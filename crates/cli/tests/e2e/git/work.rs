@@ -80,6 +80,7 @@ fn repository_without_git_and_git_without_repository_are_no_error() {
     plain.run(["/bin/cat", "file"]).succeeds().stdout("x");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn commands_that_destroy_work_are_refused_with_advice() {
     need("git");

@@ -60,6 +60,7 @@ fn run(world: &World, flags: &[&str], script: &str) -> Run {
     world.run(policy.into_iter().chain(rest))
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn every_variable_and_login_of_a_provider_is_hidden_when_its_key_goes_by_the_proxy() {
     for row in PROVIDERS {

@@ -66,6 +66,7 @@ fn up_again_tells_what_differs_and_never_a_value_of_a_variable() {
     assert_eq!(supervisor(&world), first);
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn up_goes_on_with_the_changes_that_a_session_keeps_apart() {
     let world = World::new().file("project/a", "one\n");
@@ -108,6 +109,7 @@ fn up_goes_on_with_the_changes_that_a_session_keeps_apart() {
     assert_eq!(world.read("project/a"), "four\n");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn another_engine_is_refused_and_the_next_up_continues() {
     // One of the engines is the overlay, which bubblewrap cannot mount.

@@ -151,6 +151,7 @@ fn d4_another_user_reaches_neither_the_socket_nor_the_record() {
     world.host(["sh", "-c", &modes]).succeeds().stdout("700\n700\n700\n600\n600\n600\n700\n600\n");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn d5_the_log_can_be_added_to_from_inside_and_never_shortened() {
     let world = World::new();

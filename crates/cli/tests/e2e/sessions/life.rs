@@ -144,6 +144,7 @@ fn inside_a_session_there_are_no_sessions() {
         .stderr_contains("sessions are not available inside a sandbox");
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn an_agent_runs_in_its_session_and_its_words_are_in_the_log() {
     let world = World::new().dir("project/sub").file("project/vars", "FROM_FILE=file\nBOTH=file\n");

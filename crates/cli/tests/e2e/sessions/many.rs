@@ -42,6 +42,7 @@ fn many_sessions_come_up_at_once_serve_and_go() {
     assert_eq!(left_behind(&world), Vec::<String>::new());
 }
 
+#[cfg(feature = "setup")]
 #[test]
 fn a_full_disk_is_told_and_leaves_a_record_that_can_be_used() {
     let world = World::new().dir(DATA);

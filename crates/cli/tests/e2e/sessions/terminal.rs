@@ -41,6 +41,7 @@ fn a_terminal_is_one_inside_and_never_the_callers_own() {
 }
 
 /// Programs that open their terminal by name find it, and no terminal of the host.
+#[cfg(feature = "setup")]
 #[test]
 fn a_terminal_has_a_name_inside_and_is_none_of_this_machines() {
     let world = World::new();

@@ -12,7 +12,7 @@ fn machine() -> World {
         .dir("lib")
         .dir("srv/work/sub")
         .file("srv/work/file", "shared\n");
-    let world = world.exec_file("local/bin/mytool", include_str!("mytool.sh"));
+    let world = world.exec_file("local/bin/mytool", include_str!("../bridge/mytool.sh"));
     sshd::new_keys(&world, &["key", "plain", "host_key"]);
     let (root, binary) = (world.path(""), world.binary().display().to_string());
     let root = root.display();
