@@ -17,6 +17,7 @@
 //! work         changes that removing a session would lose
 //! history      runs, snapshots, applies and undos of a session
 //! shown        paths and repositories as text for a terminal
+//! hunks        selection of hunks in one file
 //! ```
 //! Nothing here prints, asks or exits. The command line and the HTTP API do that with the returned data.
 
@@ -37,9 +38,11 @@ mod summary;
 mod work;
 mod history;
 mod shown;
+mod hunks;
 
 pub use error::{ResumeError, ReviewError};
 pub use history::{Event, history};
+pub use hunks::{Bit, HunkChoice, Taken, comes_along};
 pub use line::{Counted, Line, Status, lines};
 pub use open::{OpenRoot, Review};
 pub use patch::{LeftOut, Patch};

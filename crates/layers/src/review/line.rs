@@ -29,6 +29,13 @@ pub enum Counted {
     No,
 }
 
+impl Line<'_> {
+    /// Returns the letter of its kind.
+    pub fn letter(&self) -> char {
+        Status::of(self.change).letter()
+    }
+}
+
 /// Kind of a change, as git distinguishes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -52,6 +59,16 @@ impl Status {
             (Some(Side::File { .. }), Some(Side::File { .. }))
             | (Some(Side::Symlink { .. }), Some(Side::Symlink { .. })) => Self::Modified,
             _ => Self::Replaced,
+        }
+    }
+
+    /// Returns the letter that git uses: `A`, `D`, `M` or `T`.
+    pub fn letter(self) -> char {
+        match self {
+            Self::Added => 'A',
+            Self::Deleted => 'D',
+            Self::Modified => 'M',
+            Self::Replaced => 'T',
         }
     }
 }

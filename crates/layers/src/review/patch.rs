@@ -1,8 +1,10 @@
 //! The changes that one patch can carry.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use sandbox_core::inspect;
+use sandbox_linux::escape::name;
 
 use super::error::ReviewError;
 use super::line::Line;
@@ -25,6 +27,20 @@ pub enum LeftOut {
     Special(RelPath),
     /// File in a `.git` directory, which `git apply` refuses.
     Git(RelPath),
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(dir) => {
+                write!(f, "{}; name it to get a patch of it", name(dir))
+            }
+            Self::Special(path) => write!(f, "{}, a special file", name(path.as_path())),
+            Self::Git(path) => {
+                write!(f, "{}: git rejects patches for its own directory", name(path.as_path()))
+            }
+        }
+    }
 }
 
 impl<'l, 'r> Patch<'l, 'r> {

@@ -12,7 +12,7 @@ use sandbox_protocol::ExitCode;
 
 use super::hunks::Go;
 use super::progress::Bar;
-use super::{git, hunks, select, stat, tell_interrupted, undo};
+use super::{git, hunks, select, tell_interrupted, undo};
 use crate::args::Flags;
 use crate::args::changes::Apply;
 use crate::cmd;
@@ -135,7 +135,7 @@ fn print(
     for (step, words) in &steps[..most] {
         let path = shown(step.root, step.path.as_path());
         let words = if words.is_empty() { String::new() } else { format!("  {}", one_line(words)) };
-        io.data(&format!("{} {path}{words}\n", stat::sign(step.status())));
+        io.data(&format!("{} {path}{words}\n", step.status().letter()));
     }
     if most < steps.len() {
         io.data(&format!("{}\n", and_more(steps.len() - most)));

@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use sandbox_layers::diff::{Count, write_patch};
-use sandbox_layers::review::{
-    self, Counted, DiffReport, LeftOut, Line, Patch, Shown, shown as shown_name,
-};
+use sandbox_layers::review::{self, Counted, DiffReport, Line, Patch, Shown, shown as shown_name};
 use sandbox_policy::Host;
 
 use super::pager::Pager;
@@ -83,7 +81,7 @@ fn patch(
     }
     let patch = Patch::of(lines);
     for left in &patch.left_out {
-        io.note(&left_out(left));
+        io.note(&format!("the patch leaves out {left}"));
     }
     for bytes in patch.files() {
         if !io.bytes(&bytes?) {
@@ -91,23 +89,6 @@ fn patch(
         }
     }
     Ok(())
-}
-
-fn left_out(left: &LeftOut) -> String {
-    let name = sandbox_linux::escape::name;
-    match left {
-        LeftOut::Directory(dir) => {
-            let dir = name(dir);
-            format!("the patch leaves out {dir}; name it to get a patch of it")
-        }
-        LeftOut::Special(path) => {
-            format!("the patch leaves out {}, a special file", name(path.as_path()))
-        }
-        LeftOut::Git(path) => {
-            let name = name(path.as_path());
-            format!("the patch leaves out {name}: git rejects patches for its own directory")
-        }
-    }
 }
 
 /// Shows the summary and the patch on a terminal.
@@ -174,14 +155,13 @@ pub(super) fn summary(
 fn one(line: &Line<'_>, here: &Path, io: &Stdio<'_>) -> Result<String, Failed> {
     let name = shown_name(line.root, line.change, here);
     if let Count::Bytes { before, after } = line.count {
-        let what =
-            format!("{} {name}: binary, {before} -> {after} bytes", stat::letter(line.change));
+        let what = format!("{} {name}: binary, {before} -> {after} bytes", line.letter());
         return Ok(format!("{}\n", io.tone(Tone::Strong, &what)));
     }
     let mut bytes = Vec::new();
     write_patch(&line.root.view(), line.change, &mut bytes)?;
     if bytes.is_empty() {
-        let what = format!("{} {name}{}", stat::letter(line.change), stat::slash(line.change));
+        let what = format!("{} {name}{}", line.letter(), stat::slash(line.change));
         return Ok(format!("{}\n", io.tone(Tone::Strong, &what)));
     }
     Ok(safe::patch(&bytes, io))

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use sandbox_layers::apply::{Chosen, Wish};
-use sandbox_layers::diff::{Change, Content, Hunk, LineDiff, MAX_TEXT, Side, write_patch};
-use sandbox_layers::review::{OpenRoot, Selected, Shown, shown};
+use sandbox_layers::apply::Wish;
+use sandbox_layers::diff::{Change, Content, LineDiff, MAX_TEXT, Side, write_patch};
+use sandbox_layers::review::{
+    Bit, HunkChoice, OpenRoot, Selected, Shown, Status, Taken, comes_along, shown,
+};
 
-use super::stat::letter;
 use super::{repository, safe};
 use crate::failed::Failed;
 use crate::ui::{Stdio, Tone, ask};
@@ -29,14 +30,6 @@ enum Answer {
     None,
     Split,
     Quit,
-}
-
-/// Selected part of one file.
-enum Taken {
-    Nothing,
-    Everything,
-    /// File with the selected hunks.
-    Part(Chosen),
 }
 
 /// Progress of the questions.
@@ -85,15 +78,6 @@ pub(crate) fn choose(
     Ok((wish, Go::On))
 }
 
-/// Returns true for a directory that is created or removed with its content.
-fn comes_along(root: &OpenRoot, change: &Change) -> bool {
-    let is_dir = |side: &Option<Side>| matches!(side, None | Some(Side::Dir));
-    let at = root.files.partition_point(|other| other.path <= change.path);
-    let next = root.files.get(at);
-    let full = next.is_some_and(|next| next.path.as_path().starts_with(change.path.as_path()));
-    full && is_dir(&change.before) && is_dir(&change.after)
-}
-
 /// Asks about one change.
 fn one(
     root: &OpenRoot,
@@ -132,7 +116,7 @@ fn whole(
     write_patch(&root.view(), change, &mut bytes)?;
     let binary = bytes.windows(16).any(|part| part == b"GIT binary patch");
     let text = if binary || bytes.is_empty() {
-        format!("{} {name}", letter(change))
+        format!("{} {name}", Status::of(change).letter())
     } else {
         safe::patch(&bytes, io).trim_end().to_owned()
     };
@@ -144,67 +128,43 @@ fn whole(
     })
 }
 
-/// Executable bit of a file, on the host and in the session.
-#[derive(Debug, Clone, Copy)]
-struct Bit {
-    was: bool,
-    will: bool,
-}
-
-impl Bit {
-    /// Asks about a change of the executable bit, which no hunk contains.
-    fn ask(self, name: &str, io: &mut Stdio<'_>) -> Answer {
-        if self.was == self.will {
-            return Answer::Yes;
-        }
-        let mode = |executable| if executable { "100755" } else { "100644" };
-        let title = io.err_tone(Tone::Strong, name);
-        io.say(&format!("{title}\nold mode {}\nnew mode {}", mode(self.was), mode(self.will)));
-        question(&format!("Apply this mode change to {name}"), "y,n,a,d,q,?", io)
+/// Asks about a change of the executable bit, which no hunk contains.
+fn ask_bit(bit: Bit, name: &str, io: &mut Stdio<'_>) -> Answer {
+    if bit.was == bit.will {
+        return Answer::Yes;
     }
+    let mode = |executable| if executable { "100755" } else { "100644" };
+    let title = io.err_tone(Tone::Strong, name);
+    io.say(&format!("{title}\nold mode {}\nnew mode {}", mode(bit.was), mode(bit.will)));
+    question(&format!("Apply this mode change to {name}"), "y,n,a,d,q,?", io)
 }
 
 fn by_hunk(diff: &LineDiff<'_>, bit: Bit, name: &str, io: &mut Stdio<'_>) -> (Taken, Go) {
-    let mode = bit.ask(name, io);
-    let executable = match mode {
+    let executable = match ask_bit(bit, name, io) {
         Answer::All => return (Taken::Everything, Go::On),
         Answer::None => return (Taken::Nothing, Go::On),
         Answer::Quit => return (Taken::Nothing, Go::Quit),
         Answer::Yes => bit.will,
         Answer::No | Answer::Split => bit.was,
     };
-    let mut todo: Vec<Hunk> = diff.hunks().into_iter().rev().collect();
-    let mut taken = Vec::new();
-    let (mut left, mut go) = (0, Go::On);
-    while let Some(hunk) = todo.pop() {
-        let mut bytes = Vec::new();
-        // Writing to memory cannot fail.
-        let _ = diff.write(&hunk, &mut bytes);
+    let mut choice = HunkChoice::new(diff, bit, executable);
+    let mut go = Go::On;
+    while let Some(bytes) = choice.patch() {
         let title = io.err_tone(Tone::Strong, name);
-        let text = format!("{title}\n{}", safe::patch(&bytes, io).trim_end());
-        io.say(&text);
-        let answer = question(&format!("Apply this hunk to {name}"), "y,n,a,d,s,q,?", io);
-        match answer {
-            Answer::Yes => taken.push(hunk),
-            Answer::No => left += 1,
-            Answer::All => {
-                taken.push(hunk);
-                taken.extend(todo.drain(..).rev());
+        io.say(&format!("{title}\n{}", safe::patch(&bytes, io).trim_end()));
+        match question(&format!("Apply this hunk to {name}"), "y,n,a,d,s,q,?", io) {
+            Answer::Yes => choice.decide(true),
+            Answer::No => choice.decide(false),
+            Answer::All => choice.decide_rest(true),
+            Answer::None => choice.decide_rest(false),
+            Answer::Quit => {
+                choice.decide_rest(false);
+                go = Go::Quit;
             }
-            Answer::None | Answer::Quit => {
-                left += 1 + todo.len();
-                todo.clear();
-                go = if answer == Answer::Quit { Go::Quit } else { Go::On };
-            }
-            Answer::Split => todo.extend(diff.split(&hunk).into_iter().rev()),
+            Answer::Split => choice.split(),
         }
     }
-    let chosen = match (taken.is_empty(), left) {
-        (true, _) if executable == bit.was => Taken::Nothing,
-        (false, 0) if executable == bit.will => Taken::Everything,
-        _ => Taken::Part(Chosen { bytes: diff.compose(&taken), executable }),
-    };
-    (chosen, go)
+    (choice.finish(), go)
 }
 
 fn question(text: &str, answers: &str, io: &mut Stdio<'_>) -> Answer {

@@ -3,28 +3,13 @@
 use std::path::Path;
 
 use sandbox_layers::diff::{Change, Count, Side};
-use sandbox_layers::review::{Line, Shown, Status, Total, shown as shown_name};
+use sandbox_layers::review::{Line, Shown, Total, shown as shown_name};
 
 use crate::cmd::columns;
 use crate::ui::{Stdio, Tone, and_more};
 
 /// Greatest width of a bar.
 const WIDEST: usize = 40;
-
-/// Returns `A`, `M`, `D` or `T`, as git does.
-pub(crate) fn letter(change: &Change) -> char {
-    sign(Status::of(change))
-}
-
-/// Returns the letter of a kind of change.
-pub(crate) fn sign(status: Status) -> char {
-    match status {
-        Status::Added => 'A',
-        Status::Deleted => 'D',
-        Status::Modified => 'M',
-        Status::Replaced => 'T',
-    }
-}
 
 /// Returns `/` for a directory.
 pub(crate) fn slash(change: &Change) -> &'static str {
@@ -42,7 +27,7 @@ pub(crate) fn table(
 ) -> String {
     let files = lines.iter().map(|line| {
         let name = shown_name(line.root, line.change, directory) + slash(line.change);
-        [letter(line.change).to_string(), name, count(line)]
+        [line.letter().to_string(), name, count(line)]
     });
     let git = shown.iter().flat_map(|shown| shown.rows(directory));
     let rows: Vec<[String; 3]> = files.chain(git).collect();
