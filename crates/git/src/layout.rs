@@ -62,7 +62,8 @@ pub fn git_dir_of(path: &Path, kind: impl Fn(&Path) -> Option<Kind>) -> Option<P
 pub fn is_obeyed_in_bare(path: &Path, exists: impl Fn(&Path) -> bool) -> bool {
     path.ancestors().skip(1).any(|dir| {
         let Ok(inner) = path.strip_prefix(dir) else { return false };
-        let obeyed = inner == "config" || inner.starts_with("hooks") || inner == "commondir";
+        let is = |name: &str| inner == Path::new(name);
+        let obeyed = is("config") || inner.starts_with("hooks") || is("commondir");
         obeyed
             && exists(&dir.join("HEAD"))
             && (exists(&dir.join("refs")) || exists(&dir.join("commondir")))
