@@ -1,4 +1,8 @@
 //! End-to-end tests with the real binary, bubblewrap and kernel, one module per topic.
+#![cfg_attr(
+    not(feature = "setup"),
+    allow(dead_code, unused_imports, reason = "tests that need set-up use the rest")
+)]
 
 mod probe;
 mod cli;

@@ -4,6 +4,7 @@ mod life;
 mod again;
 mod which;
 mod inherited;
+#[cfg(feature = "setup")]
 mod trusted;
 mod exec;
 mod terminal;

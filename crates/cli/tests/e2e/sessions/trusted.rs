@@ -99,7 +99,6 @@ fn restart_refuses_variables_that_were_not_accepted() {
     world.run(inside("echo $TOKEN")).succeeds().stdout("second\n");
 }
 
-#[cfg(feature = "setup")]
 #[test]
 fn restart_over_http_keeps_the_trust_of_create_for_that_content_alone() {
     let world = world();
@@ -121,7 +120,6 @@ fn restart_over_http_keeps_the_trust_of_create_for_that_content_alone() {
 }
 
 /// Records of earlier versions contain `trust` without a digest.
-#[cfg(feature = "setup")]
 #[test]
 fn restart_refuses_trust_on_record_that_names_no_content() {
     let world = world();
