@@ -28,15 +28,15 @@ impl Hint for UnknownSession {
 
     fn hint(&self) -> Option<String> {
         let Self { name, known } = self;
-        let mut hint = match nearest(name, known) {
+        let hint = match nearest(name, known) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("known sessions: {};", listed(known)),
         };
         // A session cannot have every name.
-        if Name::parse(name).is_ok() {
-            hint += &format!(" `agent-sandbox --session {name} COMMAND` creates one");
-        }
-        Some(hint.trim_end_matches(';').to_owned())
+        Some(match Name::parse(name) {
+            Ok(_) => format!("{hint} `agent-sandbox --session {name} COMMAND` creates one"),
+            Err(_) => hint.trim_end_matches(';').to_owned(),
+        })
     }
 }
 
