@@ -161,7 +161,7 @@ fn an_agent_is_seen_with_its_end_and_its_restarts() {
     for part in [r#""state": "running""#, r#""running": true"#, r#""restarts": 0"#] {
         assert!(told.contains(part), "{part}: {told}");
     }
-    stage.world.run(["inspect", NAME]).succeeds().stdout_contains("agent    running");
+    stage.world.run(["inspect", NAME]).succeeds().stdout_contains("agent     running");
     let listed = stage.world.run(["ps", "--json"]).succeeds();
     listed.stdout_contains(r#""state": "running""#).stdout_contains(r#""restarts": 0"#);
     // PID 1 ignores TERM without a handler (`pid_namespaces(7)`), and nothing must run after it.
