@@ -430,6 +430,9 @@ fn load_refuses_a_secret_in_a_variable_that_decides_something() {
         "NODE_OPTIONS",
         "GIT_SSH_COMMAND",
         "GIT_CONFIG_COUNT",
+        "VIMINIT",
+        "DOTNET_STARTUP_HOOKS",
+        "GDK_PIXBUF_MODULE_FILE",
         "AGENT_SANDBOX_TRUST",
         "HTTPS_PROXY",
         "https_proxy",
@@ -455,7 +458,17 @@ fn load_refuses_a_secret_in_a_variable_that_decides_something() {
             assert!(said.contains("config.toml:1") && said.contains(name), "{name}: {said}");
         }
     }
-    for name in ["ANTHROPIC_API_KEY", "GIT_TOKEN", "PATHS", "MY_HOME", "XKEY", "key", "_K2"] {
+    for name in [
+        "ANTHROPIC_API_KEY",
+        "GIT_TOKEN",
+        "PIP_INDEX_URL",
+        "CARGO_REGISTRY_TOKEN",
+        "PATHS",
+        "MY_HOME",
+        "XKEY",
+        "key",
+        "_K2",
+    ] {
         World::new().global(&format!("[secrets.k]\nenv_var = '{name}'\n")).load().unwrap();
     }
 }
