@@ -244,7 +244,7 @@ impl Problem {
     }
 
     /// Creates a problem from an error and its causes.
-    pub fn caused(code: &str, error: &dyn Error) -> Self {
+    pub(crate) fn caused(code: &str, error: &dyn Error) -> Self {
         let mut message = error.to_string();
         let mut source = error.source();
         while let Some(cause) = source {
