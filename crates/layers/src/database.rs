@@ -25,7 +25,8 @@ use rusqlite::Connection;
 
 pub use collect::{Collected, collect, settle};
 pub(crate) use create::CHUNK;
-pub use create::{CreateError, Tables, clear, create, is_in_use, remove, replace};
+pub(crate) use create::is_in_use;
+pub use create::{CreateError, InUse, Tables, check_unused, clear, create, remove, replace};
 pub use entry::EntryReport;
 pub use history::Call;
 pub(crate) use moved::{has_moved, take_in_moved};

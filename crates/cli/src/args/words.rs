@@ -20,16 +20,7 @@ fn command_rule(pair: &str) -> Result<(String, CommandRule), String> {
         .map(|(name, rule)| (name.trim(), rule.trim()))
         .filter(|(name, rule)| !name.is_empty() && !rule.is_empty())
         .ok_or_else(|| format!("`--cmd {pair}` is not of the form NAME=RULE"))?;
-    let rule = match rule {
-        "true" => CommandRule::Raw,
-        "false" => CommandRule::Block,
-        text => match text.strip_prefix('@') {
-            Some(builtin) => CommandRule::Builtin(
-                builtin.parse().map_err(|error| format!("`--cmd {pair}`: {error}"))?,
-            ),
-            None => CommandRule::Script(text.into()),
-        },
-    };
+    let rule = rule.parse().map_err(|error| format!("`--cmd {pair}`: {error}"))?;
     Ok((name.to_owned(), rule))
 }
 

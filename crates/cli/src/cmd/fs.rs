@@ -10,7 +10,6 @@ pub(crate) mod gc;
 pub(crate) mod transfer;
 pub(crate) mod mount;
 pub(crate) mod ps;
-mod in_use;
 
 use std::path::PathBuf;
 

@@ -124,8 +124,24 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> CreateError {
     move |source| CreateError::Io { path, source }
 }
 
+/// Database that another process has open, so it cannot be changed.
+#[derive(Debug, Error)]
+#[error("`{}` is in use", .0.display())]
+pub struct InUse(PathBuf);
+
+impl Hint for InUse {
+    fn hint(&self) -> Option<String> {
+        Some("unmount it first; `agent-sandbox fs ps` lists mounts".to_owned())
+    }
+}
+
+/// Returns an error if the database is mounted, or open in another program.
+pub fn check_unused(path: &Path) -> Result<(), InUse> {
+    if is_in_use(path) { Err(InUse(path.to_owned())) } else { Ok(()) }
+}
+
 /// Returns true when another process has the database open: it is mounted, or SQLite's locks are held.
-pub fn is_in_use(path: &Path) -> bool {
+pub(crate) fn is_in_use(path: &Path) -> bool {
     let Ok(lock) = LockFile::existing(path) else { return false };
     if matches!(lock.try_exclusive(), Ok(false)) {
         return true;

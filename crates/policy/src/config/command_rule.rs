@@ -53,6 +53,19 @@ pub enum CommandRuleText {
     Name(String),
 }
 
+impl FromStr for CommandRule {
+    type Err = UnknownBuiltin;
+
+    /// Parses the value of `--cmd NAME=…`.
+    fn from_str(text: &str) -> Result<Self, UnknownBuiltin> {
+        Self::try_from(match text {
+            "true" => CommandRuleText::Switch(true),
+            "false" => CommandRuleText::Switch(false),
+            name => CommandRuleText::Name(name.to_owned()),
+        })
+    }
+}
+
 impl TryFrom<CommandRuleText> for CommandRule {
     type Error = UnknownBuiltin;
 

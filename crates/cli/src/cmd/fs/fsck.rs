@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use sandbox_layers::database::check::{Problem, check, repair};
-use sandbox_layers::database::settle;
+use sandbox_layers::database::{check_unused, settle};
 use sandbox_protocol::ExitCode;
 use serde_json::json;
 
 use sandbox_layers::folder;
 
-use super::in_use;
 use crate::args::Flags;
 use crate::args::fs::Fsck;
 use crate::failed::Outcome;
@@ -21,7 +20,7 @@ pub(crate) fn run(flags: &Flags, fsck: &Fsck, here: &Path, io: &mut Stdio<'_>) -
     // A killed mount leaves files that the next mount merges. That is not damage, so it is done first.
     let settled = settle(&path);
     let problems = if fsck.repair {
-        in_use::refuse(&path)?;
+        check_unused(&path)?;
         repair(&path)?
     } else {
         check(&path)?

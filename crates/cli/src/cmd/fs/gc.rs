@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use indicatif::HumanBytes;
-use sandbox_layers::database::{Collected, collect};
+use sandbox_layers::database::{Collected, check_unused, collect};
 
 use sandbox_layers::folder;
 
-use super::in_use;
 use crate::args::Flags;
 use crate::args::fs::Target;
 use crate::failed::Outcome;
@@ -16,7 +15,7 @@ use crate::ui::{Stdio, Tone};
 /// Removes leftovers, and prints how much space that freed.
 pub(crate) fn run(flags: &Flags, target: &Target, here: &Path, io: &mut Stdio<'_>) -> Outcome {
     let path = folder::existing(&target.target, here)?;
-    in_use::refuse(&path)?;
+    check_unused(&path)?;
     let collected = collect(&path)?;
     if flags.json {
         super::super::json(&collected, io);
