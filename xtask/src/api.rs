@@ -69,10 +69,8 @@ impl Server<'_> {
         for _ in 0..100 {
             sleep(Duration::from_millis(100));
             let said = fs::read_to_string(&said).unwrap_or_default();
-            let url = said
-                .lines()
-                .find_map(|line| line.strip_prefix("serving at "))
-                .filter(|url| url.starts_with("http"));
+            let mut places = said.lines().filter_map(|line| line.strip_prefix("serving at "));
+            let url = places.find(|place| place.starts_with("http"));
             if let Some(url) = url {
                 return Ok(url.to_owned());
             }
