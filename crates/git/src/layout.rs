@@ -1,5 +1,6 @@
 //! Meaning of the paths inside a git directory, and of the paths that contain one.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use sandbox_linux::tree::Kind;
@@ -48,23 +49,35 @@ pub fn git_dir_of(path: &Path, kind: impl Fn(&Path) -> Option<Kind>) -> Option<P
             && kind(&dir.join("objects")) == Some(Kind::Dir)
             && kind(&dir.join("refs")) == Some(Kind::Dir)
     };
+    below(path, may_begin)
+        .find(|(dir, inner)| belongs(inner) && shaped(dir))
+        .map(|(dir, _)| dir.into())
+}
+
+/// Returns the directories above a path, innermost first, each with the rest of the path, if `first` accepts the first
+/// name of that rest. Most paths have no such name, and comparing whole paths at each level is slow in deep trees.
+fn below(path: &Path, first: impl Fn(&OsStr) -> bool) -> impl Iterator<Item = (&Path, &Path)> {
     path.ancestors()
         .skip(1)
-        .find(|dir| {
-            let inner = path.strip_prefix(dir).unwrap_or(path);
-            belongs(inner) && shaped(dir)
-        })
-        .map(Path::to_path_buf)
+        .zip(path.iter().rev())
+        .filter(move |(_, name)| first(name))
+        .filter_map(move |(dir, _)| Some((dir, path.strip_prefix(dir).ok()?)))
+}
+
+/// Returns true if a path that [`belongs`] can begin with a name.
+fn may_begin(name: &OsStr) -> bool {
+    let fixed = ["worktrees", "refs", "logs", "info", "objects"];
+    name.to_str().is_some_and(|name| {
+        fixed.contains(&name) || STATE.contains(&name) || name.starts_with("sharedindex.")
+    })
 }
 
 /// Returns true when git would use a file because its directory has the layout of a git directory, under any
 /// name. `exists` returns true for paths that exist.
 pub fn is_obeyed_in_bare(path: &Path, exists: impl Fn(&Path) -> bool) -> bool {
-    path.ancestors().skip(1).any(|dir| {
-        let Ok(inner) = path.strip_prefix(dir) else { return false };
-        let is = |name: &str| inner == Path::new(name);
-        let obeyed = is("config") || inner.starts_with("hooks") || is("commondir");
-        obeyed
+    let first = |name: &OsStr| name == "config" || name == "hooks" || name == "commondir";
+    below(path, first).any(|(dir, inner)| {
+        (inner.starts_with("hooks") || inner.iter().nth(1).is_none())
             && exists(&dir.join("HEAD"))
             && (exists(&dir.join("refs")) || exists(&dir.join("commondir")))
     })
