@@ -172,7 +172,7 @@ pub(crate) struct Why {
 /// Trust the configuration of this project.
 #[derive(Debug, Args)]
 pub(crate) struct Trust {
-    /// File [default: the configuration of this project]
+    /// File [default: the project's only configuration that applies here]
     pub file: Option<PathBuf>,
     /// List the trusted files
     #[arg(long, conflicts_with_all = ["file", "revoke"])]

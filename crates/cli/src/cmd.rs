@@ -28,15 +28,15 @@ pub(crate) mod host_command;
 pub(crate) mod manual;
 
 use std::ffi::OsString;
-#[cfg(feature = "layers")]
 use std::path::{Path, PathBuf};
 
+use sandbox_linux::escape::name;
 use sandbox_policy::Host;
-use sandbox_policy::config::{self as core_config, ConfigError, Request};
+use sandbox_policy::config::{self as core_config, ConfigError, Layer, Request};
 
 use crate::args::Flags;
 use crate::failed::{Failed, Outcome};
-use crate::ui::Stdio;
+use crate::ui::{Stdio, Tone};
 
 /// Prints the help of a command.
 pub(crate) fn help<S: AsRef<str>>(words: &[S], flags: &Flags, io: &mut Stdio<'_>) -> Outcome {
@@ -83,7 +83,7 @@ pub(crate) fn trusts(flags: &Flags, host: &Host) -> bool {
     flags.trust || variable.is_some_and(|value| value == "1" || value == "true")
 }
 
-/// Loads the configuration. On a terminal, the user is asked once to trust a project file that widens the policy.
+/// Loads the configuration. On a terminal, the user is asked once to trust each project file that widens the policy.
 pub(crate) fn load(
     host: &Host,
     request: &Request,
@@ -107,19 +107,48 @@ fn asking(
     io: &mut Stdio<'_>,
     mut load: impl FnMut() -> Result<core_config::Config, ConfigError>,
 ) -> Result<core_config::Config, Failed> {
-    match load() {
-        Err(ConfigError::Untrusted { file, digest, widenings })
-            if io.interactive && !host.inside =>
-        {
-            if !trust::ask(&file, &widenings, io) {
-                return Err(ConfigError::Untrusted { file, digest, widenings }.into());
-            }
-            core_config::trust::record_digest(host, &file, &digest)?;
-            // Loaded again: the file may have changed while the user read the question. Then it is not trusted.
-            Ok(load()?)
+    let mut asked = Vec::new();
+    loop {
+        let error = match load() {
+            Ok(config) => return Ok(config),
+            Err(error) => error,
+        };
+        let ConfigError::Untrusted { file, digest, widenings, .. } = &error else {
+            return Err(error.into());
+        };
+        // A file that changed while the user read the question is not trusted, and not asked for again.
+        let ask = io.interactive && !host.inside && !asked.contains(file);
+        if !ask || !trust::ask(file, widenings, io) {
+            return Err(error.into());
         }
-        other => Ok(other?),
+        core_config::trust::record_digest(host, file, digest)?;
+        asked.push(file.clone());
     }
+}
+
+/// Names each file of the project that is not in the working directory, on a terminal.
+pub(crate) fn name_policies(
+    config: &core_config::Config,
+    request: &Request,
+    flags: &Flags,
+    io: &mut Stdio<'_>,
+) {
+    if !io.err_terminal || flags.json || request.config.is_some() {
+        return;
+    }
+    let project = config.loaded.iter().filter(|(layer, _)| *layer == Layer::Project);
+    for (_, path) in project.filter(|(_, path)| path.parent() != Some(&config.cwd)) {
+        io.labelled(Tone::Quiet, "policy", &name(&from(&config.cwd, path)));
+    }
+}
+
+/// Returns a path relative to a directory that is below its parent.
+fn from(cwd: &Path, path: &Path) -> PathBuf {
+    let Some(below) = path.parent().and_then(|above| cwd.strip_prefix(above).ok()) else {
+        return path.to_path_buf();
+    };
+    let up: PathBuf = below.iter().map(|_| "..").collect();
+    path.file_name().map_or_else(|| path.to_path_buf(), |file| up.join(file))
 }
 
 /// Returns the real path of the working directory.

@@ -33,6 +33,8 @@ pub(crate) struct Stdio<'s> {
     pub interactive: bool,
     /// True when stdout is a terminal.
     pub terminal: bool,
+    /// True when stderr is a terminal.
+    pub err_terminal: bool,
 }
 
 /// Colour or style of text.
@@ -58,6 +60,7 @@ impl Stdio<'_> {
             err_colour: err.is_terminal(),
             interactive: io::stdin().is_terminal() && err.is_terminal(),
             terminal: out.is_terminal(),
+            err_terminal: err.is_terminal(),
             out: Box::new(out),
             err: Box::new(err),
         }

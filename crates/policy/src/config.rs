@@ -4,6 +4,8 @@
 //! layers into one [`Config`]. `trust` stops a project's file from widening the policy without the user's consent.
 
 mod digest;
+mod network;
+mod project_dirs;
 mod discover;
 mod places;
 pub mod command;
@@ -15,6 +17,7 @@ mod enforced;
 mod values;
 mod hosts;
 mod session;
+mod path_rule;
 mod merge;
 pub mod env_file;
 pub mod trust;
@@ -41,6 +44,8 @@ pub use file::{
 };
 pub use hosts::{HostEntry, HostList, Hosts};
 pub use layer::{Layer, Origin, Sourced};
+pub use network::{Network, NotANetwork, switch};
+pub use path_rule::PathRule;
 pub use places::{ConfigPath, places};
 pub use session::{Changed, ContainerNetwork, SessionConfig};
 pub use values::Values;
@@ -75,7 +80,7 @@ fn load_noting(
     let dirs = BaseDirs { cwd: located.cwd.clone(), home: host.home.clone() };
     let mut config = merge::builtin(&dirs);
     for found in &located.files {
-        let values = read(host, request, found, &config, &dirs, accepted)?;
+        let values = read(host, request, (&located, found), &config, &dirs, accepted)?;
         merge::apply(&mut config, values, &dirs);
         config.loaded.push((found.layer, found.path.clone()));
     }
@@ -109,11 +114,12 @@ fn bind_variables(config: &mut Config, request: &Request, accepted: &mut Vec<Acc
 fn read(
     host: &Host,
     request: &Request,
-    found: &Found,
+    (located, found): (&Located, &Found),
     below: &Config,
     dirs: &BaseDirs,
     accepted: &mut Vec<Accepted>,
 ) -> Result<Values, ConfigError> {
+    found.check_owner(host, &dirs.cwd)?;
     let bytes = found.read()?;
     let (text, syntax) = found.decode(&bytes)?;
     let file = file::parse(text, syntax, &found.path)?;
@@ -132,7 +138,8 @@ fn read(
         }
         let widenings = trust::widenings(&below, &values, dirs);
         if !widenings.is_empty() && !trust::is_trusted(host, &found.path, &bytes) {
-            return Err(ConfigError::Untrusted { file: found.path.clone(), digest, widenings });
+            let (file, alone) = (found.path.clone(), located.is_alone(found));
+            return Err(ConfigError::Untrusted { file, digest, widenings, alone });
         }
     }
     Ok(values)
@@ -141,7 +148,9 @@ fn read(
 /// Returns the files that configure the next run, so this run must not be able to write them.
 fn guarded(host: &Host, located: &Located) -> Vec<PathBuf> {
     let mut files: Vec<_> = located.files.iter().flat_map(Found::names).collect();
-    files.extend(PROJECT_NAMES.map(|name| located.cwd.join(name)));
+    for dir in located.dirs.iter().chain([&located.cwd]) {
+        files.extend(PROJECT_NAMES.map(|name| dir.join(name)));
+    }
     files.extend(host.config_dir());
     files.extend(host.state_dir());
     files.sort();
@@ -159,7 +168,7 @@ pub fn schema() -> serde_json::Value {
 pub struct Request {
     /// `--cwd`: the effective working directory.
     pub cwd: Option<PathBuf>,
-    /// `--config`: the file that replaces the project's file.
+    /// `--config`: the file that replaces the project's files.
     pub config: Option<PathBuf>,
     /// `--network`.
     pub network: Option<Network>,
@@ -236,66 +245,6 @@ impl Access {
             Self::Rw => "rw",
             Self::Ro => "ro",
             Self::Exclude => "exclude",
-        }
-    }
-}
-
-/// A line of `filesystem.ro`, `.rw` or `.exclude`. It is not resolved yet, and removals by `!` are already applied.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PathRule {
-    /// The access.
-    pub access: Access,
-    /// The path or glob, as written.
-    pub pattern: String,
-}
-
-/// Network of the command, in order of strictness.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Network {
-    /// The host's network.
-    On,
-    /// Only listed hosts, through the proxy.
-    Allow,
-    /// A private network namespace with only loopback.
-    Off,
-}
-
-/// Word that is not a network.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("use true (or host), false (or none), or allow")]
-pub struct NotANetwork;
-
-impl std::str::FromStr for Network {
-    type Err = NotANetwork;
-
-    /// Parses the value of `--network`.
-    fn from_str(word: &str) -> Result<Self, NotANetwork> {
-        match (word, switch(word)) {
-            ("host", _) | (_, Some(true)) => Ok(Self::On),
-            ("none", _) | (_, Some(false)) => Ok(Self::Off),
-            ("allow", _) => Ok(Self::Allow),
-            _ => Err(NotANetwork),
-        }
-    }
-}
-
-/// Parses a boolean word, such as `true`, `yes` or `0`.
-pub fn switch(word: &str) -> Option<bool> {
-    match word {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" | "yes" | "on" => Some(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" | "no" | "off" => Some(false),
-        _ => None,
-    }
-}
-
-impl Network {
-    /// Returns the word for it in output.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::On => "on",
-            Self::Allow => "allow",
-            Self::Off => "off",
         }
     }
 }

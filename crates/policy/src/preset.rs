@@ -145,7 +145,7 @@ pub(crate) fn lint_files(preset: &str) -> impl Iterator<Item = &'static str> {
 }
 
 fn line(preset: &'static str, access: Access, pattern: &str) -> Sourced<PathRule> {
-    Sourced::new(PathRule { access, pattern: pattern.to_owned() }, Origin::Preset(preset))
+    Sourced::new(PathRule::new(access, pattern), Origin::Preset(preset))
 }
 
 /// Makes directories of `$PATH` that are inside a cache read-only: the user runs the programs in them.

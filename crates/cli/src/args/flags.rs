@@ -17,7 +17,7 @@ pub(crate) struct Flags {
     #[arg(short = 'C', long, value_name = "DIR", global = true)]
     pub cwd: Option<PathBuf>,
 
-    /// Read FILE instead of the project's configuration
+    /// Read FILE instead of all configuration files of the project
     #[arg(short, long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
 

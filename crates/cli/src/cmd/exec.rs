@@ -23,7 +23,7 @@ pub(crate) fn run(
     let started = sandbox_linux::clock::wall_exactly();
     let request = super::request(flags, command, host)?;
     let config = super::load(host, &request, io)?;
-    let command = request.command;
+    let command = request.command.clone();
     if flags.dry_run {
         let plan = plan_config(host, config, command)?;
         if flags.json {
@@ -33,6 +33,7 @@ pub(crate) fn run(
         }
         return Ok(0);
     }
+    super::name_policies(&config, &request, flags, io);
     let session = flags.session.clone();
     let on_refusal = if flags.fail_on_blocked { OnRefusal::Fail } else { OnRefusal::Report };
     let program = command.first().map(|word| word.to_string_lossy().into_owned());

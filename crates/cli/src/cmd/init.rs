@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sandbox_linux::escape::name;
 use sandbox_policy::Host;
-use sandbox_policy::config::{Request, locate};
+use sandbox_policy::config::{Layer, Request, locate};
 use sandbox_policy::starter::{Starter, StarterError};
 
 use crate::args::Flags;
@@ -17,7 +17,8 @@ pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         return Err(StarterError::Inside.into());
     }
     let here = Request { cwd: flags.cwd.clone(), ..Request::default() };
-    let starter = Starter::of(&locate(host, &here)?.cwd, host)?;
+    let located = locate(host, &here)?;
+    let starter = Starter::of(&located.cwd, host)?;
     if flags.dry_run && !flags.json {
         io.data(&starter.content);
         return Ok(0);
@@ -31,6 +32,9 @@ pub(crate) fn run(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {
         io.data(&format!("{found:#}\n"));
     } else {
         next_steps(&starter, io);
+        for file in located.files.iter().filter(|file| file.layer == Layer::Project) {
+            io.note(&format!("{} applies here, too", name(&file.path)));
+        }
     }
     Ok(0)
 }

@@ -35,35 +35,44 @@ pub(crate) fn run(flags: &Flags, asked: &Trust, host: &Host, io: &mut Stdio<'_>)
     if asked.list {
         return list(flags, host, io);
     }
-    let file = file(flags, asked, host)?;
+    let files = files(flags, asked, host)?;
     if asked.revoke {
-        let count = trust::revoke(host, &file)?;
-        io.say(&format!(
-            "Revoked {count} trust record{} of {}",
-            if count == 1 { "" } else { "s" },
-            name(&file)
-        ));
+        for file in &files {
+            let count = trust::revoke(host, file)?;
+            let s = if count == 1 { "" } else { "s" };
+            io.say(&format!("Revoked {count} trust record{s} of {}", name(file)));
+        }
         return Ok(0);
     }
-    let content = std::fs::read(&file).map_err(|error| Unreadable(file.clone(), error))?;
-    trust::record(host, &file, &content)?;
-    io.say(&format!("Trusted {} until it changes", name(&file)));
+    let [file] = &files[..] else { return Err(several(&files)) };
+    let content = std::fs::read(file).map_err(|error| Unreadable(file.clone(), error))?;
+    trust::record(host, file, &content)?;
+    io.say(&format!("Trusted {} until it changes", name(file)));
     Ok(0)
 }
 
-/// Returns the named file, or the project's.
-fn file(flags: &Flags, asked: &Trust, host: &Host) -> Result<PathBuf, Failed> {
+/// Returns the named file, or all files of the project.
+fn files(flags: &Flags, asked: &Trust, host: &Host) -> Result<Vec<PathBuf>, Failed> {
     if let Some(file) = &asked.file {
-        return Ok(host.cwd.as_deref().unwrap_or(Path::new("/")).join(file));
+        return Ok(vec![host.cwd.as_deref().unwrap_or(Path::new("/")).join(file)]);
     }
     let located = locate(host, &super::request(flags, Vec::new(), host)?)?;
-    let project = located.files.into_iter().find(|file| file.layer == Layer::Project);
-    project.map(|file| file.path).ok_or_else(|| {
-        let hint =
-            "`agent-sandbox init` creates one, which needs no trust until it opens something";
-        let failed = Failed::usage("this directory has no project configuration");
-        Failed { hint: Some(hint.into()), ..failed }
-    })
+    let project = located.files.into_iter().filter(|file| file.layer == Layer::Project);
+    let files: Vec<_> = project.map(|file| file.path).collect();
+    if files.is_empty() {
+        let hint = "`agent-sandbox init` creates one, which needs no trust until it opens something";
+        let failed = Failed::usage("no project configuration applies in this directory");
+        return Err(Failed { hint: Some(hint.into()), ..failed });
+    }
+    Ok(files)
+}
+
+/// Returns the error for a directory in which several files apply. The user has to read each of them.
+fn several(files: &[PathBuf]) -> Failed {
+    let lines = files.iter().map(|file| format!("\n  agent-sandbox trust {}", name(file)));
+    let mut failed = Failed::usage("several configuration files apply in this directory");
+    failed.hint = Some(format!("name the file to trust:{}", lines.collect::<String>()));
+    failed
 }
 
 fn list(flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Outcome {

@@ -2,7 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::file::Invalid;
+use super::PathRule;
+use super::file::{Invalid, unmarked};
 use crate::text::shown;
 
 /// Directories that relative paths and `~` are based on.
@@ -35,14 +36,23 @@ impl BaseDirs {
         Ok(without_dots(&path))
     }
 
-    /// Returns true when a pattern is a spelling of this path.
-    pub fn is_same(&self, pattern: &str, path: &str) -> bool {
-        self.spelling(pattern) == self.spelling(path)
+    /// Returns true when the pattern of a rule is a spelling of this path.
+    pub fn is_same(&self, rule: &PathRule, path: &str) -> bool {
+        self.spelling_of(rule) == self.spelling(path)
+    }
+
+    /// Normalizes the pattern of a rule, without `!`.
+    pub(super) fn spelling_of(&self, rule: &PathRule) -> PathBuf {
+        self.spelling_in(unmarked(&rule.pattern), rule.base(&self.cwd))
     }
 
     /// Normalizes a pattern, for comparisons only. The result may not be a path that exists.
     pub(super) fn spelling(&self, pattern: &str) -> PathBuf {
-        let path = self.absolute(pattern, &self.cwd).unwrap_or_else(|| pattern.into());
+        self.spelling_in(pattern, &self.cwd)
+    }
+
+    fn spelling_in(&self, pattern: &str, base: &Path) -> PathBuf {
+        let path = self.absolute(pattern, base).unwrap_or_else(|| pattern.into());
         without_dots(&path)
     }
 }

@@ -2,16 +2,18 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::Request;
 use super::error::ConfigError;
 use super::file::{FileError, MAX_BYTES, Position, Problem, Syntax, decode};
 use super::layer::Layer;
+use super::project_dirs::project_dirs;
 use crate::Host;
 use sandbox_linux::file;
 
-/// Names of a project's configuration, in the working directory only.
+/// Names of a project's configuration.
 pub const PROJECT_NAMES: [&str; 3] =
     [".agent-sandbox.json", ".agent-sandbox.jsonc", "sandbox.toml"];
 /// Names of the user's configuration.
@@ -22,7 +24,9 @@ pub const GLOBAL_NAMES: [&str; 3] = ["config.json", "config.jsonc", "config.toml
 pub struct Located {
     /// The effective working directory: absolute, with symlinks resolved.
     pub cwd: PathBuf,
-    /// The files, in the order of their layers.
+    /// The directories that were searched for the project's files, outermost first. Empty with `--config`.
+    pub dirs: Vec<PathBuf>,
+    /// The files, in the order of their layers. Of the project's files, the outermost is first.
     pub files: Vec<Found>,
 }
 
@@ -33,6 +37,8 @@ pub struct Found {
     pub layer: Layer,
     /// Its path, not resolved.
     pub path: PathBuf,
+    /// The directory that its relative path rules are based on.
+    pub base: PathBuf,
     /// True if the user named it with `--config`, and so trusts it.
     pub named: bool,
 }
@@ -43,18 +49,22 @@ pub fn locate(host: &Host, request: &Request) -> Result<Located, ConfigError> {
     let mut files = Vec::new();
     if let Some(dir) = host.config_dir() {
         let path = candidate(&dir, GLOBAL_NAMES)?;
-        files.extend(path.map(|path| Found { layer: Layer::Global, path, named: false }));
+        let base = cwd.clone();
+        files.extend(path.map(|path| Found { layer: Layer::Global, path, base, named: false }));
     }
-    let project = match &request.config {
-        Some(config) => Some(Found { layer: Layer::Project, path: cwd.join(config), named: true }),
-        None => candidate(&cwd, PROJECT_NAMES)?.map(|path| Found {
-            layer: Layer::Project,
-            path,
-            named: false,
-        }),
-    };
-    files.extend(project);
-    Ok(Located { cwd, files })
+    let mut dirs = Vec::new();
+    if let Some(config) = &request.config {
+        let (path, base) = (cwd.join(config), cwd.clone());
+        files.push(Found { layer: Layer::Project, path, base, named: true });
+    } else {
+        dirs = project_dirs(&cwd, host);
+    }
+    for dir in &dirs {
+        let path = candidate(dir, PROJECT_NAMES)?;
+        let base = dir.clone();
+        files.extend(path.map(|path| Found { layer: Layer::Project, path, base, named: false }));
+    }
+    Ok(Located { cwd, dirs, files })
 }
 
 fn effective_cwd(host: &Host, request: &Request) -> Result<PathBuf, ConfigError> {
@@ -103,7 +113,31 @@ fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink())
 }
 
+impl Located {
+    /// Returns true when a file is the project's only one, and in the working directory.
+    pub(super) fn is_alone(&self, found: &Found) -> bool {
+        let count = self.files.iter().filter(|file| file.layer == Layer::Project).count();
+        count == 1 && found.base == self.cwd
+    }
+}
+
 impl Found {
+    /// Checks that a file above the working directory belongs to the user, as does its directory. Another user must not
+    /// decide about this user's sandbox unasked.
+    pub(super) fn check_owner(&self, host: &Host, cwd: &Path) -> Result<(), ConfigError> {
+        if self.named || self.layer != Layer::Project || self.base == cwd {
+            return Ok(());
+        }
+        for path in [&self.base, &self.path] {
+            let meta = fs::symlink_metadata(path)
+                .map_err(|source| ConfigError::Read { path: self.path.clone(), source })?;
+            if meta.uid() != host.uid {
+                return Err(ConfigError::Foreign { path: self.path.clone() });
+            }
+        }
+        Ok(())
+    }
+
     /// Reads the file. No other code reads it.
     pub(super) fn read(&self) -> Result<Vec<u8>, ConfigError> {
         let failed = |source| ConfigError::Read { path: self.path.clone(), source };

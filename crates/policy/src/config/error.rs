@@ -68,6 +68,12 @@ pub enum ConfigError {
         /// Both secrets, by name and origin.
         secrets: Box<[(String, Origin); 2]>,
     },
+    /// A directory above the working directory has a configuration of another user.
+    #[error("the configuration `{}` belongs to another user, or is in another user's directory", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
     /// A project's file widens the policy, and the user does not trust it.
     #[error("the project's `{}` is not trusted, and widens the sandbox:{}", file.display(), lines(widenings))]
     Untrusted {
@@ -77,6 +83,8 @@ pub enum ConfigError {
         digest: Digest,
         /// The widenings.
         widenings: Vec<Widening>,
+        /// True for the project's only file, if it is in the working directory.
+        alone: bool,
     },
 }
 
@@ -96,10 +104,16 @@ impl Hint for ConfigError {
                 Some("keep one of them".to_owned())
             }
             Self::CwdGone => Some("change to an existing directory, or pass `--cwd`".to_owned()),
-            Self::Untrusted { .. } => Some(
-                "read it, then allow it with `agent-sandbox trust`; for one run with `--trust` or `AGENT_SANDBOX_TRUST=1`"
-                    .to_owned(),
-            ),
+            Self::Untrusted { file, alone, .. } => {
+                let file = if *alone { String::new() } else { format!(" {}", file.display()) };
+                Some(format!(
+                    "read it, then allow it with `agent-sandbox trust{file}`; for one run with `--trust` or `AGENT_SANDBOX_TRUST=1`"
+                ))
+            }
+            Self::Foreign { path } => Some(format!(
+                "read it; to apply it in place of all files of the project: `--config {}`",
+                path.display()
+            )),
             Self::Read { .. } | Self::NotRegular { .. } | Self::Cwd { .. } => None,
         }
     }

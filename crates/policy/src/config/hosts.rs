@@ -89,6 +89,11 @@ impl Hosts {
         self.entries.extend(entries.map(|entry| Sourced::new(entry, Origin::Default)));
     }
 
+    /// Returns true when these lists allow a host.
+    pub(super) fn allow_any(&self) -> bool {
+        self.entries.iter().any(|entry| entry.value.list != HostList::Denied)
+    }
+
     /// Returns true when these lists already allow all hosts of a line.
     pub(super) fn allow(&self, list: HostList, line: &str) -> bool {
         let covers = |entry: &HostEntry, asked: &HostEntry| {

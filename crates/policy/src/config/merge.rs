@@ -100,15 +100,15 @@ fn apply_cow(config: &mut Config, later: Option<Sourced<Cow>>) {
 fn apply_paths(config: &mut Config, rules: Vec<Sourced<PathRule>>, dirs: &BaseDirs) {
     let (removals, additions): (Vec<_>, Vec<_>) =
         rules.into_iter().partition(|rule| rule.value.pattern.starts_with('!'));
-    for Sourced { value: PathRule { access, pattern }, origin } in removals {
-        let pattern = unmarked(&pattern).to_owned();
-        let gone = dirs.spelling(&pattern);
+    for Sourced { value, origin } in removals {
+        let removal = PathRule { pattern: unmarked(&value.pattern).to_owned(), ..value };
+        let gone = dirs.spelling_of(&removal);
         let same = |rule: &Sourced<PathRule>| {
-            rule.value.access == access && dirs.spelling(&rule.value.pattern) == gone
+            rule.value.access == removal.access && dirs.spelling_of(&rule.value) == gone
         };
         config.paths.retain(|rule| !same(rule));
         // It may refer to a line of a preset. Presets are expanded later.
-        config.unruled.push(Sourced::new(PathRule { access, pattern }, origin));
+        config.unruled.push(Sourced::new(removal, origin));
     }
     config.paths.extend(additions);
 }

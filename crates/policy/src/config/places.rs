@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::{
-    Config, ConfigError, GLOBAL_NAMES, Layer, PROJECT_NAMES, Request, load, locate, trust,
+    Config, ConfigError, Found, GLOBAL_NAMES, Layer, Located, PROJECT_NAMES, Request, load, locate,
+    trust,
 };
 use crate::Host;
 
@@ -22,7 +23,7 @@ pub struct ConfigPath {
     pub state: &'static str,
 }
 
-/// Lists the paths, the user's first.
+/// Lists the paths, the user's first. Above the working directory, only files that exist are listed.
 pub fn places(host: &Host, request: &Request) -> Result<Vec<ConfigPath>, ConfigError> {
     let located = locate(host, request)?;
     let outcome = load(host, request);
@@ -31,17 +32,22 @@ pub fn places(host: &Host, request: &Request) -> Result<Vec<ConfigPath>, ConfigE
         let state = if exists { state(layer, &path, request, host, &outcome) } else { "missing" };
         ConfigPath { layer, path, exists, state }
     };
-    Ok(candidates(&located.cwd, host, request).into_iter().map(place).collect())
+    Ok(candidates(&located, host, request).into_iter().map(place).collect())
 }
 
-fn candidates(cwd: &Path, host: &Host, request: &Request) -> Vec<(Layer, PathBuf)> {
+fn candidates(located: &Located, host: &Host, request: &Request) -> Vec<(Layer, PathBuf)> {
+    let cwd = &located.cwd;
     let global = host.config_dir();
     let global = global.iter().flat_map(|dir| GLOBAL_NAMES.map(|name| dir.join(name)));
     let mut all: Vec<_> = global.map(|path| (Layer::Global, path)).collect();
-    match &request.config {
-        Some(file) => all.push((Layer::Project, cwd.join(file))),
-        None => all.extend(PROJECT_NAMES.map(|name| (Layer::Project, cwd.join(name)))),
+    if let Some(file) = &request.config {
+        all.push((Layer::Project, cwd.join(file)));
+        return all;
     }
+    let above = |file: &&Found| file.layer == Layer::Project && file.base != *cwd;
+    let above = located.files.iter().filter(above);
+    all.extend(above.map(|file| (Layer::Project, file.path.clone())));
+    all.extend(PROJECT_NAMES.map(|name| (Layer::Project, cwd.join(name))));
     all
 }
 
@@ -55,6 +61,9 @@ fn state(
     match outcome {
         Err(ConfigError::Untrusted { file, .. }) if file == path => {
             "not trusted: it widens the policy"
+        }
+        Err(ConfigError::Foreign { path: foreign }) if foreign == path => {
+            "not read: it belongs to another user"
         }
         Err(error) if error.to_string().contains(&path.display().to_string()) => "invalid",
         _ if layer == Layer::Global => "read",

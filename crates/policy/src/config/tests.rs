@@ -348,7 +348,7 @@ proptest! {
         let mut config = merge::builtin(&dirs);
         for layer in &layers {
             let rules = layer.iter().map(|(access, pattern)| {
-                Sourced::new(PathRule { access: *access, pattern: pattern.clone() }, Origin::Default)
+                Sourced::new(PathRule::new(*access, pattern.clone()), Origin::Default)
             });
             merge::apply(&mut config, Values { paths: rules.collect(), ..Values::default() }, &dirs);
         }

@@ -33,13 +33,14 @@ pub fn widenings(before: &Config, values: &Values, dirs: &BaseDirs) -> Vec<Widen
     found.extend(switches(before, values));
     found.extend(hosts(before, values));
     found.extend(container_network(before, values));
+    found.extend(backend(before, values));
     found.extend(lists(before, values));
     found.sort_by(|one, other| one.origin.cmp(&other.origin));
     found
 }
 
 fn path(before: &Config, rule: &Sourced<PathRule>, dirs: &BaseDirs) -> Option<Widening> {
-    let PathRule { access, pattern } = &rule.value;
+    let PathRule { access, pattern, .. } = &rule.value;
     let key = format!("filesystem.{}", access.word());
     if pattern.starts_with('!') {
         // To remove `rw` restricts. To remove `ro` or `exclude` widens.
@@ -52,7 +53,7 @@ fn path(before: &Config, rule: &Sourced<PathRule>, dirs: &BaseDirs) -> Option<Wi
     if *access == Access::Exclude {
         return None;
     }
-    let why = reach::opens(before, *access, pattern, dirs)?;
+    let why = reach::opens(before, &rule.value, dirs)?;
     Some(Widening::new(key, format!("opens {}, {why}", shown(pattern)), &rule.origin))
 }
 
@@ -92,11 +93,16 @@ fn switches(before: &Config, values: &Values) -> Vec<Widening> {
     {
         found.push(Widening::new("docker", "shares the daemon's socket", &docker.origin));
     }
-    if let Some(network) = &values.network
-        && network.value == Network::On
-        && before.network.value > Network::On
-    {
-        found.push(Widening::new("network", "turns the network on", &network.origin));
+    if let Some(network) = &values.network {
+        let opens = match network.value {
+            Network::On => before.network.value > Network::On,
+            // An earlier layer allowed hosts before a later one turned the network off.
+            Network::Allow => before.network.value == Network::Off && before.hosts.allow_any(),
+            Network::Off => false,
+        };
+        if opens {
+            found.push(Widening::new("network", "turns the network on", &network.origin));
+        }
     }
     if let Some(tmp) = &values.tmp
         && tmp.value == Tmp::Host
@@ -123,6 +129,13 @@ fn container_network(before: &Config, values: &Values) -> Option<Widening> {
     let opens = network.value == ContainerNetwork::Host && is_new;
     (opens && session.backend(&mounts).is_container())
         .then(|| Widening::new("network", "gives a container the host's network", &network.origin))
+}
+
+/// Checks the backend. A file that leaves it open does not ask for a container.
+fn backend(before: &Config, values: &Values) -> Option<Widening> {
+    let (old, new) = (before.session.backend.as_ref()?, values.session.backend.as_ref()?);
+    (old.value.is_container() && !new.value.is_container())
+        .then(|| Widening::new("backend", "replaces a container by a local sandbox", &new.origin))
 }
 
 /// Checks host lists. If all hosts could be reached before, a list only restricts.

@@ -48,6 +48,8 @@ struct Source<'a> {
     found: &'a Found,
     path: Arc<Path>,
     dirs: &'a BaseDirs,
+    /// The directory of relative path rules, if it is not the working directory.
+    base: Option<Arc<Path>>,
 }
 
 impl Source<'_> {
@@ -73,15 +75,17 @@ impl Source<'_> {
         FileError::new(&self.path, position, problem)
     }
 
+    fn rule(&self, access: Access, text: &PathText) -> PathRule {
+        PathRule { base: self.base.clone(), ..PathRule::new(access, text.as_str()) }
+    }
+
     fn paths(&self, file: &FileConfig) -> Vec<Sourced<PathRule>> {
         let lists = [
             (Access::Rw, &file.filesystem.rw),
             (Access::Ro, &file.filesystem.ro),
             (Access::Exclude, &file.filesystem.exclude),
         ];
-        let rule = |access, at: &At<PathText>| {
-            self.at(at, |text| PathRule { access, pattern: text.as_str().to_owned() })
-        };
+        let rule = |access, at: &At<PathText>| self.at(at, |text| self.rule(access, text));
         lists
             .into_iter()
             .flat_map(|(access, list)| list.iter().map(move |at| rule(access, at)))
@@ -114,7 +118,8 @@ impl Source<'_> {
         file: &FileConfig,
     ) -> Result<Vec<(String, Sourced<CommandRule>)>, FileError> {
         let rules = file.commands.iter().map(|(name, at)| {
-            let rule = command(name, at.value.0.clone(), self.dirs).map_err(|problem| {
+            let rule = command(name, at.value.0.clone(), self.dirs, &self.found.base);
+            let rule = rule.map_err(|problem| {
                 self.error(at.position, &format!("commands.{}", name.as_str()), problem)
             })?;
             Ok((name.as_str().to_owned(), Sourced::new(rule, self.origin(at.position))))
@@ -204,9 +209,11 @@ impl Values {
         found: &Found,
         dirs: &BaseDirs,
     ) -> Result<Self, FileError> {
-        let source = Source { found, path: Arc::from(found.path.as_path()), dirs };
+        let base = (found.base != dirs.cwd).then(|| Arc::from(found.base.as_path()));
+        let source = Source { found, path: Arc::from(found.path.as_path()), dirs, base };
         let preset = |at| source.at(at, |toggle: &PresetToggle| toggle.as_str().to_owned());
-        let socket = |at| source.at(at, |path: &PathText| path.as_str().to_owned());
+        // Sockets are no patterns, so an absolute path means the same.
+        let socket = |at| source.at(at, |path: &PathText| source.rule(Access::Rw, path).spelled());
         let env = |(name, at): (&EnvName, &At<EnvValue>)| {
             let value = |value: &EnvValue| match value {
                 EnvValue::Pass => None,
@@ -267,13 +274,13 @@ impl Values {
         for (access, pattern) in &request.paths {
             let flag = format!("--{} {pattern}", access.word());
             let text = flagged(&flag, PathText::new(pattern.as_str()))?;
-            let rule = PathRule { access: *access, pattern: text.as_str().to_owned() };
+            let rule = PathRule::new(*access, text.as_str());
             values.paths.push(Sourced::new(rule, Origin::Flag(flag)));
         }
         for (name, rule) in &request.commands {
             let flag = format!("--cmd {name}={}", written(rule));
             let known = flagged(&flag, CommandName::new(name.as_str()))?;
-            let rule = flagged(&flag, command(&known, rule.clone(), dirs))?;
+            let rule = flagged(&flag, command(&known, rule.clone(), dirs, &dirs.cwd))?;
             values.commands.push((name.clone(), Sourced::new(rule, Origin::Flag(flag))));
         }
         for (name, value) in &request.env {
@@ -320,7 +327,12 @@ pub(super) fn written(rule: &CommandRule) -> String {
 }
 
 /// Checks that a rule applies to its command, and makes the path of a script absolute.
-fn command(name: &CommandName, rule: CommandRule, dirs: &BaseDirs) -> Result<CommandRule, Invalid> {
+fn command(
+    name: &CommandName,
+    rule: CommandRule,
+    dirs: &BaseDirs,
+    base: &Path,
+) -> Result<CommandRule, Invalid> {
     match rule {
         CommandRule::Builtin(Builtin::Git) if name.as_str() != "git" => {
             Err(Invalid::new(format!("the preset `@git` wraps git, not {}", shown(name.as_str()))))
@@ -329,8 +341,8 @@ fn command(name: &CommandName, rule: CommandRule, dirs: &BaseDirs) -> Result<Com
             // A path from a flag need not be UTF-8. Then `~` is not expanded.
             let script = match path.to_str() {
                 Some("") => return Err(Invalid::new("the path of the script is empty")),
-                Some(text) => dirs.expand(text, &dirs.cwd)?,
-                None => dirs.cwd.join(&path),
+                Some(text) => dirs.expand(text, base)?,
+                None => base.join(&path),
             };
             Ok(CommandRule::Script(script))
         }

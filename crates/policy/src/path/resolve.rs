@@ -128,8 +128,8 @@ impl Resolver {
         cwd: &Path,
         home: Option<&Path>,
     ) -> Result<Vec<Resolved>, ResolveError> {
-        let PathRule { access, pattern } = &rule.value;
-        let parsed = Pattern::parse(pattern, cwd, home)
+        let PathRule { access, pattern, .. } = &rule.value;
+        let parsed = Pattern::parse(pattern, rule.value.base(cwd), home)
             .map_err(|error| ResolveError { origin: rule.origin.clone(), error })?;
         let (matched, paths) = match parsed {
             Pattern::Exact(path) => (Matched::Exact, vec![path]),
@@ -137,7 +137,7 @@ impl Resolver {
         };
         let resolved = |path: PathBuf| {
             let ResolvedPath { path, kind, links } = self.place(&path);
-            let (origin, pattern) = (rule.origin.clone(), pattern.clone());
+            let (origin, pattern) = (rule.origin.clone(), rule.value.spelled());
             Resolved { path, kind, access: *access, matched, origin, pattern, links }
         };
         Ok(paths.into_iter().map(resolved).collect())

@@ -222,7 +222,7 @@ fn hidden_variables(plan: &Plan) -> Rows {
 
 fn removed_rules(plan: &Plan) -> Rows {
     let rules = plan.config.unruled.iter();
-    rules.map(|rule| row(&rule.value.pattern, rule.value.access.word(), &rule.origin)).collect()
+    rules.map(|rule| row(rule.value.spelled(), rule.value.access.word(), &rule.origin)).collect()
 }
 
 fn skipped(plan: &Plan) -> Rows {

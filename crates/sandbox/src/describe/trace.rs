@@ -61,7 +61,8 @@ impl Steps {
             );
         }
         let cwd = name(&config.cwd);
-        self.add("config-find", format!("looked for {} in {cwd}", PROJECT_NAMES.join(", ")));
+        let names = PROJECT_NAMES.join(", ");
+        self.add("config-find", format!("looked for {names} in {cwd} and above it"));
         if config.loaded.is_empty() {
             self.add("config-load", "no configuration file found");
         }
@@ -91,7 +92,7 @@ impl Steps {
             texts.push(format!("command {command} = {:?} ({})", rule.value, rule.origin));
         }
         let rule = |mark: &str, rule: &Sourced<PathRule>| {
-            format!("{} {mark}{} ({})", rule.value.access.word(), rule.value.pattern, rule.origin)
+            format!("{} {mark}{} ({})", rule.value.access.word(), rule.value.spelled(), rule.origin)
         };
         texts.extend(config.paths.iter().map(|path| rule("", path)));
         texts.extend(config.unruled.iter().map(|path| rule("!", path)));

@@ -88,7 +88,7 @@ pub fn rules(host: &Host, config: &Config) -> Vec<Sourced<PathRule>> {
         files(host, config).into_iter().filter(|file| opened(file, host, config).is_none());
     let rule = |file: Sourced<PathBuf>| {
         let pattern = sandbox_policy::path::literal(file.value.to_str()?);
-        Some(Sourced::new(PathRule { access: Access::Exclude, pattern }, file.origin))
+        Some(Sourced::new(PathRule::new(Access::Exclude, pattern), file.origin))
     };
     hidden.filter_map(rule).collect()
 }
@@ -98,7 +98,7 @@ pub fn rules(host: &Host, config: &Config) -> Vec<Sourced<PathRule>> {
 fn opened<'c>(file: &Sourced<PathBuf>, host: &Host, config: &'c Config) -> Option<&'c Origin> {
     let dirs = BaseDirs { cwd: config.cwd.clone(), home: host.home.clone() };
     let path = file.value.to_str()?;
-    let names = |rule: &Sourced<PathRule>| dirs.is_same(&rule.value.pattern, path);
+    let names = |rule: &Sourced<PathRule>| dirs.is_same(&rule.value, path);
     let shows = config.paths.iter().filter(|rule| rule.value.access != Access::Exclude);
     let back = config.unruled.iter().filter(|rule| rule.value.access == Access::Exclude);
     shows.chain(back).find(|rule| names(rule)).map(|rule| &rule.origin)

@@ -128,7 +128,7 @@ fn sourced(line: usize, rule: &Rule) -> Sourced<PathRule> {
             line: u32::try_from(line).unwrap(),
         },
     };
-    Sourced::new(PathRule { access: *access, pattern: pattern.clone() }, origin)
+    Sourced::new(PathRule::new(*access, pattern.clone()), origin)
 }
 
 fn name() -> impl Strategy<Value = String> {

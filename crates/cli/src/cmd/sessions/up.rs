@@ -21,7 +21,7 @@ pub(crate) fn run(up: &Up, flags: &Flags, host: &Host, io: &mut Stdio<'_>) -> Ou
     let name = up.name.as_deref().map(Name::parse).transpose()?;
     let request = absolute(crate::cmd::request(flags, Vec::new(), host)?, host)?;
     let mut service = service::open(host)?;
-    let decision = decide(&service, name, request, host, io)?;
+    let decision = decide(&service, name, request, flags, host, io)?;
     if flags.dry_run {
         let form = if flags.json { Form::Json } else { Form::Text };
         let shown = decision.planned.show(form).map_err(ControlError::from)?;
@@ -44,7 +44,7 @@ pub(crate) fn restart(one: &One, flags: &Flags, host: &Host, io: &mut Stdio<'_>)
         (request.trust, request.accepted) = (true, None);
     }
     let name = Some(session.name.clone());
-    let decision = decide(&service, name, request, host, io)?;
+    let decision = decide(&service, name, request, flags, host, io)?;
     service.down(&session)?;
     let brought = service.up(&decision.new, Differing::Recreate);
     service::warn(&service, io);
@@ -57,10 +57,12 @@ fn decide(
     service: &Service,
     name: Option<Name>,
     mut request: Request,
+    flags: &Flags,
     host: &Host,
     io: &mut Stdio<'_>,
 ) -> Result<Decision, Failed> {
     let config = crate::cmd::load_bound(host, &mut request, io)?;
+    crate::cmd::name_policies(&config, &request, flags, io);
     let decision = service.decide(host, name, request, config)?;
     decision.notices.iter().for_each(|notice| tell_notice(notice, io));
     Ok(decision)

@@ -2,10 +2,9 @@
 
 use super::Widening;
 use crate::config::file::unmarked;
-use crate::config::layer::Sourced;
+use crate::config::layer::{Origin, Sourced};
 
-/// Presets that are not groups, each with two flags: it restricts, it grants. `@base` does both. The lint presets are
-/// not listed, because a project may toggle its own lint rules.
+/// Presets that are not groups, each with two flags: it restricts, it grants. `@base` does both.
 const PARTS: [(&str, bool, bool); 6] = [
     ("@base", true, true),
     ("@secrets", true, false),
@@ -14,6 +13,8 @@ const PARTS: [(&str, bool, bool); 6] = [
     ("@caches", false, true),
     ("@agents", false, true),
 ];
+/// Lint presets. A project may toggle its own lint rules, but not those that an earlier file turned on.
+const LINT: [&str; 3] = ["@lint/ts", "@lint/go", "@lint/python"];
 
 /// Returns true when a preset is on after these toggles. By default, all but `@git-strict` are on.
 fn is_on(part: &str, toggles: &[Sourced<String>]) -> bool {
@@ -24,7 +25,15 @@ fn is_on(part: &str, toggles: &[Sourced<String>]) -> bool {
 /// Returns true when a toggle applies to this preset: by its name, or by `@all`, which excludes `@git-strict`.
 fn names(toggle: &str, part: &str) -> bool {
     let name = unmarked(toggle);
-    name == part || (name == "@all" && part != "@git-strict")
+    name == part
+        || name == "@all" && part != "@git-strict"
+        || name == "@lint/all" && LINT.contains(&part)
+}
+
+/// Returns true when a layer of the user or the project turned a preset on.
+fn is_asked_for(part: &str, toggles: &[Sourced<String>]) -> bool {
+    let last = toggles.iter().rev().find(|toggle| names(&toggle.value, part));
+    last.is_some_and(|toggle| toggle.origin != Origin::Default && !toggle.value.starts_with('!'))
 }
 
 /// Returns a widening for each toggle that decides about a preset and widens the policy.
@@ -33,7 +42,9 @@ pub(super) fn widenings(before: &[Sourced<String>], added: &[Sourced<String>]) -
     let mut found = Vec::new();
     for (index, toggle) in added.iter().enumerate() {
         let on = !toggle.value.starts_with('!');
-        let opened = PARTS.iter().filter(|(part, guards, grants)| {
+        let lint = LINT.iter().filter(|part| is_asked_for(part, before));
+        let parts = PARTS.into_iter().chain(lint.map(|part| (*part, true, false)));
+        let opened = parts.filter(|(part, guards, grants)| {
             let decides = names(&toggle.value, part)
                 && !added[index + 1..].iter().any(|later| names(&later.value, part));
             let opens = if on { *grants } else { *guards };

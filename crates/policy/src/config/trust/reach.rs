@@ -8,24 +8,28 @@ use std::path::{Component, Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use crate::catalog::secret;
 use crate::config::base_dirs::BaseDirs;
-use crate::config::{Access, Config};
+use crate::config::{Access, Config, PathRule};
 
 /// Maximum number of directory entries that a glob is checked against. Beyond it, the user is asked.
 const MAX_ENTRIES: usize = 20_000;
 
 /// Returns the reason why a project's `rw` or `ro` rule widens the policy, if it does.
-pub(super) fn opens(
-    before: &Config,
-    access: Access,
-    pattern: &str,
-    dirs: &BaseDirs,
-) -> Option<&'static str> {
-    let Some(path) = dirs.absolute(pattern, &dirs.cwd) else {
+pub(super) fn opens(before: &Config, rule: &PathRule, dirs: &BaseDirs) -> Option<&'static str> {
+    let PathRule { access, pattern, .. } = rule;
+    let (access, absolute) =
+        (*access, |rule: &PathRule| dirs.absolute(&rule.pattern, rule.base(&dirs.cwd)));
+    let Some(path) = absolute(rule) else {
         return Some("in an unknown home directory");
     };
-    if is_outside(&path, dirs) || is_glob(pattern) && glob_leaves(&path, dirs) {
+    let visible = visible_base(rule, dirs);
+    let project = visible.as_ref().unwrap_or(dirs);
+    if is_outside(&path, project) || is_glob(pattern) && glob_leaves(&path, project) {
         return Some("outside the project");
+    }
+    if visible.is_some() && preset_hides(&path, dirs) {
+        return Some("below a path that a preset hides");
     }
     // A home directory contains secrets, even if it is also the project.
     if dirs.home.as_ref().is_some_and(|home| home.starts_with(&dirs.cwd)) {
@@ -37,9 +41,32 @@ pub(super) fn opens(
     }
     let stricter = before.paths.iter().filter(|rule| rule.value.access > access);
     stricter
-        .filter_map(|rule| dirs.absolute(&rule.value.pattern, &dirs.cwd))
+        .filter_map(|rule| absolute(&rule.value))
         .any(|guarded| may_overrule(&path, &guarded))
         .then_some("below a stricter rule of your configuration")
+}
+
+/// Returns the directory of a file above the working directory, in which an `ro` rule opens nothing, because everything
+/// there is readable by default. Hidden directories of the home directory do not count: they hold the user's state.
+fn visible_base(rule: &PathRule, dirs: &BaseDirs) -> Option<BaseDirs> {
+    let base = rule.base.as_deref().filter(|_| rule.access == Access::Ro)?;
+    let home = dirs.home.as_deref().and_then(real);
+    let in_home = home.as_ref().and_then(|home| base.strip_prefix(home).ok());
+    let shown = match in_home {
+        Some(below) => below.iter().all(|name| !name.as_encoded_bytes().starts_with(b".")),
+        None => !["/tmp", "/run", "/dev", "/proc"].iter().any(|private| base.starts_with(private)),
+    };
+    shown.then(|| BaseDirs { cwd: base.to_path_buf(), home: dirs.home.clone() })
+}
+
+/// Returns true when a rule for a path could show something that a preset hides.
+fn preset_hides(path: &Path, dirs: &BaseDirs) -> bool {
+    let hidden = secret::USER.iter().flat_map(|group| group.paths);
+    hidden
+        .chain(secret::SYSTEM)
+        .chain(secret::SOCKETS)
+        .filter_map(|pattern| dirs.absolute(pattern, &dirs.cwd))
+        .any(|hidden| may_overrule(path, &hidden))
 }
 
 /// Returns true when a path or the target of its links is outside the project.

@@ -198,6 +198,7 @@ fn session_keys_ask_for_trust_as_soon_as_they_are_enforced() {
     let found = crate::config::Found {
         layer: crate::config::Layer::Project,
         path: world.cwd().join("sandbox.toml"),
+        base: world.cwd(),
         named: false,
     };
     let text = "image = 'x'\ncow = true\nservices.dockerd = 'auto'\n[secrets.a]\nenv_var = 'A'\n[host_commands]\nenabled = true";

@@ -110,10 +110,7 @@ fn resolve_returns_one_rule_for_each_match_of_a_glob() {
         ("out/*", &["d/e/c.key"]),
         ("*.none", &[]),
     ] {
-        let rule = Sourced::new(
-            PathRule { access: Access::Ro, pattern: pattern.to_owned() },
-            Origin::Default,
-        );
+        let rule = Sourced::new(PathRule::new(Access::Ro, pattern), Origin::Default);
         let found = Resolver::default().resolve(&rule, &top, None).unwrap();
         let paths: Vec<_> = found.iter().map(|rule| rule.path.clone()).collect();
         let expected: Vec<_> = expected.iter().map(|path| top.join(path)).collect();

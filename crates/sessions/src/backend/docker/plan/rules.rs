@@ -78,7 +78,7 @@ fn local(host: &Host, config: &Config, roots: &[(PathBuf, Bind)]) -> Result<Plan
     config.tmp.value = Tmp::Host;
     for (path, bind) in roots {
         let Some(pattern) = path.to_str().map(literal) else { continue };
-        let rule = PathRule { access: bind.access, pattern };
+        let rule = PathRule::new(bind.access, pattern);
         config.paths.push(Sourced::new(rule, bind.origin.clone()));
     }
     plan_config(&host, config, Vec::new())
