@@ -12,6 +12,7 @@
 //! changes        a session's changes to a repository: refs with their commits, `HEAD`, index
 //! command        verdict on a git command line, by the `@git` rules
 //! protect        repositories in reach of a sandbox, and the files in them that git uses
+//! tracked        files whose content is in the index
 //! host_command   git on the host, run for an agent
 //! patch          git's patch format
 //! ```
@@ -27,5 +28,6 @@ pub mod scratch;
 pub mod changes;
 pub mod command;
 pub mod protect;
+pub mod tracked;
 pub mod host_command;
 pub mod patch;

@@ -20,8 +20,9 @@ use sandbox_protocol::Hint;
 use thiserror::Error;
 
 pub use files::{is_dot_git, is_git_shape};
+pub(crate) use files::{lstat, read};
 pub use files::{one_path, pointer_path, settle};
-pub use search::{LARGE_DIRS, module_dirs};
+pub use search::{LARGE_DIRS, is_policy, module_dirs};
 
 use sandbox_policy::Host;
 
@@ -53,6 +54,10 @@ pub struct GitProtection {
     pub hooks: Vec<PathBuf>,
     /// Repositories outside the roots that stay read-only, with the reason.
     pub refused: Vec<Refused>,
+    /// Configuration files of agent-sandbox below the roots.
+    pub policies: Vec<PathBuf>,
+    /// True when the search below the roots began. Without `@git` there is none.
+    pub searched: bool,
     /// True when the budget ran out, so that nested repositories may be missing.
     pub stopped_early: bool,
 }

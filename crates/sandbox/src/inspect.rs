@@ -86,6 +86,8 @@ pub struct Recalled {
 pub struct Known {
     /// Repositories: the `known` of [`discover`](sandbox_git::protect::discover).
     pub repositories: Vec<PathBuf>,
+    /// Configuration files of agent-sandbox.
+    pub policies: Vec<PathBuf>,
     /// True when an earlier scan reached the end of each root.
     pub complete: bool,
 }
@@ -104,7 +106,9 @@ pub fn known(host: &Host, roots: &[PathBuf]) -> Known {
     for root in roots {
         let tree = Tree::load(&state, root);
         known.complete &= tree.as_ref().is_some_and(|tree| tree.complete);
-        known.repositories.extend(tree.unwrap_or_default().repos.into_iter().map(|repo| repo.0));
+        let Tree { repos, policies, .. } = tree.unwrap_or_default();
+        known.repositories.extend(repos.into_iter().map(|repo| repo.0));
+        known.policies.extend(policies.into_iter().map(|policy| policy.0));
     }
     known
 }
@@ -203,7 +207,7 @@ fn scan(state: &Path, id: &RunId, record: &Record) -> Report {
     let since = record.started.stamp(id.same_boot());
     let mut scan = Scan::new(record, since, Quarantine::new(state, &id.to_string()));
     scan.run();
-    let Scan { mut report, repos, .. } = scan;
+    let Scan { mut report, repos, policies, .. } = scan;
     for (path, before) in &record.settings {
         let now = stamp(&path.0);
         if now.is_some() && now != *before {
@@ -211,28 +215,36 @@ fn scan(state: &Path, id: &RunId, record: &Record) -> Report {
         }
     }
     for root in &record.roots {
-        if let Err(error) = remember(state, &root.0, &repos, !report.stopped_early) {
+        let complete = !report.stopped_early;
+        if let Err(error) = remember(state, &root.0, [&repos, &policies], complete) {
             report.fail(&root.0, "cannot remember its repositories", &error);
         }
     }
     report
 }
 
-/// Saves the repositories found by a scan for the next run.
+/// Saves the repositories and the configuration files found by a scan for the next run.
 fn remember(
     state: &Path,
     root: &Path,
-    repos: &BTreeSet<PathBuf>,
+    [repos, policies]: [&BTreeSet<PathBuf>; 2],
     complete: bool,
 ) -> io::Result<()> {
     let old = Tree::load(state, root);
-    let mut repos: BTreeSet<_> =
-        repos.iter().filter(|repo| repo.starts_with(root)).cloned().collect();
-    if !complete {
-        // Repositories that this scan did not reach stay known until a complete scan does not find them.
-        repos.extend(old.iter().flat_map(|tree| &tree.repos).map(|repo| repo.0.clone()));
-    }
-    let tree = Tree { repos: repos.into_iter().map(RawPath).collect(), complete };
+    let merged = |found: &BTreeSet<PathBuf>, old: Option<&Vec<RawPath>>| {
+        let mut all: BTreeSet<_> =
+            found.iter().filter(|path| path.starts_with(root)).cloned().collect();
+        if !complete {
+            // What this scan did not reach stays known until a complete scan does not find it.
+            all.extend(old.into_iter().flatten().map(|path| path.0.clone()));
+        }
+        all.into_iter().map(RawPath).collect()
+    };
+    let tree = Tree {
+        repos: merged(repos, old.as_ref().map(|tree| &tree.repos)),
+        policies: merged(policies, old.as_ref().map(|tree| &tree.policies)),
+        complete,
+    };
     if Some(&tree) == old.as_ref() { Ok(()) } else { tree.save(state, root) }
 }
 
@@ -253,6 +265,7 @@ fn new_record(host: &Host, input: &InspectInput<'_>) -> Record {
         roots: raw(roots),
         places: raw(&[roots, &git.writable].concat()),
         complete: !git.stopped_early,
+        policies_complete: git.searched && !git.stopped_early,
         started,
         repos: git.repos.iter().map(known_repo).collect(),
         absent: raw(&git.absent),
@@ -326,9 +339,12 @@ fn sweep(state: &Path, id: &RunId, file: &Path, roots: &[PathBuf]) -> io::Result
         // The run was killed while it wrote the record, before it started anything.
         return fs::remove_file(file).map(|()| None);
     };
-    let meets = |root: &PathBuf| {
-        record.roots.iter().any(|old| root.starts_with(&old.0) || old.0.starts_with(root))
-    };
+    // A git directory outside the roots belongs to the whole tree around it.
+    let outside = |place: &&RawPath| !record.roots.contains(place);
+    let around = record.places.iter().filter(outside).filter_map(|place| place.0.parent());
+    let trees: Vec<_> = record.roots.iter().map(|root| root.0.as_path()).chain(around).collect();
+    let meets =
+        |root: &PathBuf| trees.iter().any(|tree| root.starts_with(tree) || tree.starts_with(root));
     if !roots.iter().any(meets) {
         return Ok(None);
     }

@@ -236,6 +236,7 @@ impl ResolvedPolicy {
         let commands = wrapper::resolve(host, &config)?;
         let egress = egress(host, &config)?;
         let git = protected::git(host, &presets, &roots, known, &mut rules)?;
+        let policies = protected::nested_policies(&git, known, &mut rules);
         protected::protect_ourselves(host, &config, &commands, &mut resolver, &mut rules);
         let decisions = decide(rules);
         let mounts = mounts::build(host, &config, &decisions, &commands, &git, &mut resolver)?;
@@ -280,7 +281,7 @@ impl ResolvedPolicy {
                 policy: Vec::new(),
             },
             environment: environment::decide(host, &config, &presets, &opened),
-            guard: protected::guarded(&config, &decisions, roots, git),
+            guard: protected::guarded(&config, &decisions, roots, git, policies),
             mounts,
             command: Vec::new(),
             notes,

@@ -11,6 +11,7 @@ use super::files::{is_dot_git, is_git_shape, lstat};
 use super::pointer::{self, Followed, Trust};
 use super::{GitProtection, ProtectError, Repo, RepoKind};
 use sandbox_policy::Host;
+use sandbox_policy::config::PROJECT_NAMES;
 
 /// Directories with thousands of third-party files, scanned last.
 pub const LARGE_DIRS: [&str; 12] = [
@@ -181,15 +182,18 @@ impl<'a> Search<'a> {
     /// Searches below the roots within the budget.
     pub(super) fn nested(&mut self, budget: Budget) -> Result<(), ProtectError> {
         let start = std::time::Instant::now();
+        self.out.searched = true;
         let mut entries = budget.entries;
         for root in self.roots {
             let Ok(dir) = Dir::open(root) else { continue };
-            let mut repos = [Repos { root, found: Vec::new() }];
+            let mut repos = [Repos { root, found: Vec::new(), policies: Vec::new() }];
             let time = budget.time.saturating_sub(start.elapsed());
             let extent = walk::walk(&dir, Budget { time, entries }, &mut repos);
             entries = entries.saturating_sub(extent.entries);
             self.out.stopped_early |= extent.stopped_early;
-            for entry in repos.into_iter().flat_map(|repos| repos.found) {
+            let [Repos { found, policies, .. }] = repos;
+            self.out.policies.extend(policies);
+            for entry in found {
                 self.entry(&entry, Trust::Nothing)?;
             }
         }
@@ -233,27 +237,37 @@ pub fn module_dirs(git_dir: &Path, budget: &mut usize) -> Vec<PathBuf> {
     found
 }
 
+/// Returns true for the name of a project's configuration. A directory of that name is not read.
+pub fn is_policy(name: &OsStr, kind: Kind) -> bool {
+    kind != Kind::Dir && PROJECT_NAMES.iter().any(|policy| name == *policy)
+}
+
 struct Repos<'a> {
     root: &'a Path,
     found: Vec<PathBuf>,
+    policies: Vec<PathBuf>,
 }
 
 impl Guide for Repos<'_> {
     type Mark = ();
 
-    fn entry(&mut self, _: &Visited<()>, name: &OsStr, _: Kind) -> Verdict<()> {
+    fn entry(&mut self, _: &Visited<()>, name: &OsStr, kind: Kind) -> Verdict<()> {
         let dot_git = is_dot_git(name);
         let enter = match name.to_str() {
             _ if dot_git => Enter::Never,
             Some(text) if LARGE_DIRS.contains(&text) => Enter::Last(()),
             _ => Enter::Soon(()),
         };
-        Verdict { keep: dot_git || name == "HEAD", enter }
+        Verdict { keep: dot_git || name == "HEAD" || is_policy(name, kind), enter }
     }
 
     fn visit(&mut self, _: &Dir, place: &Visited<()>, kept: &[(OsString, Kind)]) {
         let here = place.below(self.root);
-        for (name, _) in kept {
+        for (name, kind) in kept {
+            if is_policy(name, *kind) {
+                self.policies.push(here.join(name));
+                continue;
+            }
             let bare = name == "HEAD" && is_git_shape(&here);
             if bare {
                 self.found.push(here.clone());

@@ -31,6 +31,10 @@ pub(super) struct Record {
     pub(super) places: Vec<RawPath>,
     /// True when every repository below the roots was known at the start.
     pub(super) complete: bool,
+    /// True when every configuration file below the roots was known at the start. Missing in records of earlier
+    /// versions.
+    #[serde(default)]
+    pub(super) policies_complete: bool,
     pub(super) started: Started,
     pub(super) repos: Vec<Known>,
     pub(super) absent: Vec<RawPath>,
@@ -180,6 +184,9 @@ pub(super) fn read_private<T: for<'a> Deserialize<'a>>(path: &Path) -> io::Resul
 pub(super) struct Tree {
     /// `.git` entries and bare repositories.
     pub(super) repos: Vec<RawPath>,
+    /// Configuration files of agent-sandbox. Missing in records of earlier versions.
+    #[serde(default)]
+    pub(super) policies: Vec<RawPath>,
     /// True when the last scan reached the end of the tree.
     pub(super) complete: bool,
 }

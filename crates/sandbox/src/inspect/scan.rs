@@ -1,6 +1,7 @@
 //! Scan of a tree: compares it with the record, reverts changes, then walks it for new files.
 
 mod compare;
+mod policy;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -17,7 +18,7 @@ use super::quarantine::Quarantine;
 use super::record::{Known, Record};
 use super::report::{Moved, Report, Restored, Why};
 use compare::find_sibling;
-use sandbox_git::protect::{LARGE_DIRS, is_dot_git, is_git_shape, pointer_path, settle};
+use sandbox_git::protect::{LARGE_DIRS, is_dot_git, is_git_shape, is_policy, pointer_path, settle};
 use sandbox_policy::config::PROJECT_NAMES;
 
 /// Cost limit of the walk. It suffices for a tree of 100,000 files. A larger tree may be scanned in part.
@@ -36,6 +37,8 @@ pub(super) struct Scan<'a> {
     known: BTreeSet<&'a Path>,
     /// Entries that exist now.
     pub(super) repos: BTreeSet<PathBuf>,
+    /// Configuration files that exist now.
+    pub(super) policies: BTreeSet<PathBuf>,
 }
 
 impl<'a> Scan<'a> {
@@ -44,7 +47,8 @@ impl<'a> Scan<'a> {
             record.repos.iter().flat_map(|repo| [&repo.entry, &repo.git_dir, &repo.common_dir]);
         let kept = record.kept.iter().map(|kept| &kept.path);
         let known = dirs.chain(kept).map(|path| path.0.as_path()).collect();
-        Self { record, since, report: Report::default(), quarantine, known, repos: BTreeSet::new() }
+        let (repos, policies) = (BTreeSet::new(), BTreeSet::new());
+        Self { record, since, report: Report::default(), quarantine, known, repos, policies }
     }
 
     /// Scans everything.
@@ -55,8 +59,12 @@ impl<'a> Scan<'a> {
         record.absent.iter().for_each(|path| self.check_absent(&path.0, &Why::Planted));
         for path in &record.absent_config {
             let ours = PROJECT_NAMES.iter().any(|name| path.0.ends_with(name));
-            let why = if ours { Why::PlantedConfig } else { Why::AgainstRule };
-            self.check_absent(&path.0, &why);
+            if ours && policy::git_content(&path.0) {
+                self.report.later(path.0.clone(), policy::TRACKED);
+            } else {
+                let why = if ours { Why::PlantedConfig } else { Why::AgainstRule };
+                self.check_absent(&path.0, &why);
+            }
         }
         record.kept.iter().for_each(|kept| self.compare(kept));
         record.repos.iter().for_each(|repo| self.check_inside(repo));
@@ -198,10 +206,11 @@ impl<'a> Scan<'a> {
 
     /// Adds the threads' findings, shallow paths first, so that a truncated list shows those.
     fn add_news(&mut self, news: [News<'_>; 2]) {
-        let (mut later, mut entries) = (Vec::new(), Vec::new());
+        let (mut later, mut entries, mut policies) = (Vec::new(), Vec::new(), Vec::new());
         for part in news {
             later.extend(part.later);
             entries.extend(part.entries);
+            policies.extend(part.policies);
         }
         later.sort_by_cached_key(|(path, _)| (path.components().count(), path.clone()));
         entries.sort_by_cached_key(|(path, _)| path.clone());
@@ -213,6 +222,10 @@ impl<'a> Scan<'a> {
         }
         for (entry, kind) in entries {
             self.judge(&entry, kind);
+        }
+        policies.sort();
+        for (path, ctime) in policies {
+            self.judge_policy(path, ctime);
         }
     }
 
@@ -252,11 +265,12 @@ struct News<'a> {
     since: Instant,
     entries: Vec<(PathBuf, Kind)>,
     later: Vec<(PathBuf, &'static str)>,
+    policies: Vec<(PathBuf, Instant)>,
 }
 
 impl<'a> News<'a> {
     fn of(root: &'a Path, since: Instant) -> Self {
-        Self { root, since, entries: Vec::new(), later: Vec::new() }
+        Self { root, since, entries: Vec::new(), later: Vec::new(), policies: Vec::new() }
     }
 }
 
@@ -268,7 +282,7 @@ impl Guide for News<'_> {
             return Verdict { keep: true, enter: Enter::Never };
         }
         if kind != Kind::Dir {
-            let keep = name == "HEAD" || place.mark.why(name).is_some();
+            let keep = name == "HEAD" || is_policy(name, kind) || place.mark.why(name).is_some();
             return Verdict { keep, enter: Enter::Never };
         }
         let mark = place.mark.inside(place.path.file_name(), name);
@@ -281,6 +295,11 @@ impl Guide for News<'_> {
         for (name, kind) in kept {
             if is_dot_git(name) {
                 self.entries.push((here.join(name), *kind));
+                continue;
+            }
+            if is_policy(name, *kind) {
+                let ctime = dir.stat(name).map(|stat| stat.ctime);
+                self.policies.extend(ctime.ok().map(|ctime| (here.join(name), ctime)));
                 continue;
             }
             if name == "HEAD" && is_git_shape(&here) {

@@ -1,5 +1,6 @@
 //! Protection of repositories and of agent-sandbox's own files, and the input of the scan after the run.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +36,34 @@ pub(super) fn git(
     rules.extend(found.read_only.iter().filter_map(with(Access::Ro)));
     rules.extend(found.writable.iter().filter_map(with(Access::Rw)));
     Ok(found)
+}
+
+/// Makes configuration files below the writable directories read-only, because a run there would read them. Returns
+/// all of them, to be compared after the run.
+pub(super) fn nested_policies(
+    git: &GitProtection,
+    known: &Known,
+    rules: &mut Vec<Resolved>,
+) -> Vec<PathBuf> {
+    let found: BTreeSet<&PathBuf> = git.policies.iter().chain(&known.policies).collect();
+    let mut policies = Vec::new();
+    for path in found {
+        let Ok(meta) = fs::symlink_metadata(path) else { continue };
+        if meta.is_dir() {
+            continue;
+        }
+        policies.push(path.clone());
+        // A rule about the target of a link could show a file that is hidden.
+        if meta.is_file() && !is_hidden(path, rules) {
+            rules.extend(exact(path, Access::Ro, Origin::Default));
+        }
+    }
+    policies
+}
+
+fn is_hidden(path: &Path, rules: &[Resolved]) -> bool {
+    let hides = |rule: &Resolved| rule.access == Access::Exclude && path.starts_with(&rule.path);
+    rules.iter().any(hides)
 }
 
 /// Returns the directories that the user made writable for work: neither caches nor the state of agents.
@@ -106,6 +135,7 @@ pub(super) fn guarded(
     decisions: &Decisions,
     roots: Vec<PathBuf>,
     git: GitProtection,
+    policies: Vec<PathBuf>,
 ) -> Guarded {
     let must_not_appear = |decision: &&Decision| {
         let rule = &decision.rule;
@@ -122,9 +152,12 @@ pub(super) fn guarded(
         .map(|path| with_real_parent(path))
         .filter(|path| could_appear(path) && !path.is_dir())
         .collect();
+    files.extend(policies);
     files.extend(
         decisions.iter().filter(must_not_appear).map(|decision| decision.rule.path.clone()),
     );
+    files.sort();
+    files.dedup();
     Guarded { roots, git, files }
 }
 
