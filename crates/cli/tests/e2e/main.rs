@@ -12,6 +12,7 @@ mod help;
 mod json;
 mod config;
 mod trust;
+mod subdir;
 mod filesystem;
 mod commands;
 mod git;
