@@ -11,6 +11,7 @@ mod internal;
 mod options;
 mod repo;
 mod rules;
+mod effect;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
 pub use globals::Globals;
 pub use repo::RealGit;
@@ -83,6 +85,12 @@ pub trait RepoView {
     /// Returns true when every repository that a push would update is in a scratch directory. `None` is the
     /// default remote.
     fn remote_is_scratch(&self, globals: &Globals, remote: Option<&OsStr>) -> bool;
+    /// Returns the top of the call's work tree if the sandbox can write its git directory, but not all of its files.
+    fn partly_writable(&self, globals: &Globals) -> Option<PathBuf>;
+    /// Returns true when the directory that a path would be written in is read-only for this process.
+    fn is_read_only(&self, path: &Path) -> bool;
+    /// Returns the output of a query to git, or `None` if it fails.
+    fn ask(&self, globals: &Globals, query: &[OsString]) -> Option<Vec<u8>>;
     /// Returns the command line of the calling process if that is the real git.
     fn caller(&self) -> Option<Vec<OsString>>;
     /// Returns the values of [`CONFIG_VARIABLES`] with which the sandbox was started.
@@ -149,9 +157,9 @@ impl<R: RepoView> Call<'_, R> {
         if let Some(refusal) = command.refusal() {
             return (!self.excused(&command)).then_some(refusal);
         }
-        let refusal =
-            (rules::runs_hooks(&text) && self.hooks_differ()).then(|| rules::hooks(&text))?;
-        (!self.repo.is_scratch(&self.globals)).then_some(refusal)
+        let hooks = (rules::runs_hooks(&text) && self.hooks_differ()).then(|| rules::hooks(&text));
+        let hooks = hooks.filter(|_| !self.repo.is_scratch(&self.globals));
+        hooks.or_else(|| command.read_only_refusal())
     }
 
     /// Returns true when the command may run because it affects only scratch repositories.

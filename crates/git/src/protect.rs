@@ -40,8 +40,11 @@ pub struct GitProtection {
     pub read_only: Vec<PathBuf>,
     /// Directories to mount onto themselves, so that they cannot be renamed away from above `read_only`.
     pub pins: Vec<PathBuf>,
-    /// Directories outside the roots that must become writable for a worktree or submodule to work.
+    /// Directories outside the roots that must become writable for git to work in a worktree, a submodule, or a directory
+    /// of a repository.
     pub writable: Vec<PathBuf>,
+    /// The work tree of a repository around the work directory whose git directory is writable.
+    pub enclosing: Option<PathBuf>,
     /// Missing paths that git would use: removed after the run if they appear.
     pub absent: Vec<PathBuf>,
     /// Existing files and directories that git uses, mounted or not: compared after the run. Files that the
@@ -92,7 +95,7 @@ pub enum RepoKind {
     Bare,
     /// A submodule's git directory below `modules`.
     Module,
-    /// A repository whose top is above the roots. It stays read-only.
+    /// A repository whose top is above the roots, and that stays read-only.
     Enclosing,
 }
 

@@ -233,9 +233,9 @@ impl ResolvedPolicy {
     pub fn decide(self, host: &Host, known: &Known) -> Result<Decided, PlanError> {
         let Self { config, presets, home, mut rules, mut resolver, mut notes } = self;
         let roots = protected::writable_roots(&rules);
-        let commands = wrapper::resolve(host, &config)?;
         let egress = egress(host, &config)?;
         let git = protected::git(host, &presets, &roots, known, &mut rules)?;
+        let commands = wrapper::resolve(host, &config, git.enclosing.as_deref())?;
         let policies = protected::nested_policies(&git, known, &mut rules);
         protected::protect_ourselves(host, &config, &commands, &mut resolver, &mut rules);
         let decisions = decide(rules);

@@ -8,6 +8,7 @@
 mod find;
 mod marker;
 mod script;
+mod shim;
 mod resolve;
 pub mod launcher;
 

@@ -1,7 +1,7 @@
 //! Global options before the command: `git -C dir --git-dir=x -c a.b=c COMMAND`.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Global options, to be repeated in queries to git.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,6 +13,12 @@ pub struct Globals {
 }
 
 impl Globals {
+    /// Returns the directory that git runs in, relative to the process's: each `-C` counts from the one before.
+    pub(crate) fn directory(&self) -> PathBuf {
+        let pairs = self.words.windows(2).filter(|pair| pair[0] == "-C");
+        pairs.map(|pair| &pair[1]).collect()
+    }
+
     /// Returns true when `-c` or `--config-env` is among them.
     pub(crate) fn sets_config(&self) -> bool {
         self.words.len() != self.without_config.len()

@@ -10,6 +10,54 @@ pub(super) const RESET: Grammar = &[
 ];
 
 #[rustfmt::skip]
+pub(super) const APPLY: Grammar = &[
+    "/exclude=", "/include=", "p/=", "/no-add", "/stat", "/allow-binary-replacement", "/binary",
+    "/numstat", "/summary", "/check", "/index", "N/intent-to-add", "/cached", "/unsafe-paths",
+    "/apply", "3/3way", "/ours", "/theirs", "/union", "/build-fake-ancestor=", "z/", "C/=",
+    "/whitespace=", "/ignore-space-change", "/ignore-whitespace", "R/reverse", "/unidiff-zero",
+    "/reject", "/allow-overlap", "v/verbose", "q/quiet", "/inaccurate-eof", "/recount",
+    "/directory=", "/allow-empty",
+];
+
+#[rustfmt::skip]
+pub(super) const CHECKOUT: Grammar = &[
+    "b/=", "B/=", "l/", "/guess", "/overlay", "q/quiet", "/recurse-submodules?", "/progress",
+    "m/merge", "/conflict=", "d/detach", "t/track?", "f/force", "/orphan=", "/overwrite-ignore",
+    "/ignore-other-worktrees", "2/ours", "3/theirs", "p/patch", "/ignore-skip-worktree-bits",
+    "/pathspec-from-file=", "/pathspec-file-nul", "U/unified=", "/inter-hunk-context=",
+];
+
+/// `revert` has fewer options.
+#[rustfmt::skip]
+pub(super) const CHERRY_PICK: Grammar = &[
+    "/quit", "/continue", "/abort", "/skip", "/cleanup=", "n/no-commit", "e/edit", "r/",
+    "s/signoff", "m/mainline=", "/rerere-autoupdate", "/strategy=", "X/strategy-option=",
+    "S/gpg-sign?", "x/", "/ff", "/allow-empty", "/allow-empty-message", "/empty=",
+    "/keep-redundant-commits", "/reference",
+];
+
+#[rustfmt::skip]
+pub(super) const RESTORE: Grammar = &[
+    "s/source=", "S/staged", "W/worktree", "/ignore-unmerged", "/overlay", "q/quiet",
+    "/recurse-submodules?", "/progress", "m/merge", "/conflict=", "2/ours", "3/theirs", "p/patch",
+    "/ignore-skip-worktree-bits", "/pathspec-from-file=", "/pathspec-file-nul", "U/unified=",
+    "/inter-hunk-context=",
+];
+
+/// `mv` has fewer options.
+#[rustfmt::skip]
+pub(super) const RM: Grammar = &[
+    "n/dry-run", "q/quiet", "/cached", "f/force", "r/", "/ignore-unmatch", "/sparse", "k/",
+    "v/verbose", "/pathspec-from-file=", "/pathspec-file-nul",
+];
+
+#[rustfmt::skip]
+pub(super) const STASH_PUSH: Grammar = &[
+    "k/keep-index", "S/staged", "p/patch", "q/quiet", "u/include-untracked", "a/all", "m/message=",
+    "/pathspec-from-file=", "/pathspec-file-nul", "/index", "U/unified=", "/inter-hunk-context=",
+];
+
+#[rustfmt::skip]
 pub(super) const CLEAN: Grammar =
     &["q/quiet", "n/dry-run", "f/force", "i/interactive", "d/", "e/exclude=", "x/", "X/"];
 
@@ -173,7 +221,8 @@ pub(super) const BUILTINS: &[&str] = &[
 /// Commands with rules, whose copies in git's exec path (`git-checkout` and so on) are wrapped too.
 #[rustfmt::skip]
 pub const RULED: &[&str] = &[
-    "am", "branch", "checkout", "checkout-index", "clean", "commit", "gc", "merge", "prune",
-    "pull", "push", "read-tree", "rebase", "reflog", "reset", "restore", "send-pack", "stash",
-    "switch", "update-ref", "worktree",
+    "am", "apply", "bisect", "branch", "checkout", "checkout-index", "cherry-pick", "clean",
+    "commit", "gc", "merge", "mv", "prune", "pull", "push", "read-tree", "rebase", "reflog",
+    "reset", "restore", "revert", "rm", "send-pack", "sparse-checkout", "stash", "switch",
+    "update-ref", "worktree",
 ];

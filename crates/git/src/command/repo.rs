@@ -17,6 +17,7 @@ pub struct RealGit {
     program: PathBuf,
     scratch: Vec<PathBuf>,
     usual_env: Vec<(OsString, OsString)>,
+    enclosing: Option<PathBuf>,
 }
 
 impl RealGit {
@@ -27,7 +28,13 @@ impl RealGit {
         scratch: Vec<PathBuf>,
         usual_env: Vec<(OsString, OsString)>,
     ) -> Self {
-        Self { program, scratch, usual_env }
+        Self { program, scratch, usual_env, enclosing: None }
+    }
+
+    /// Sets the work tree of the repository whose git directory is writable, although most of its files are not.
+    #[must_use]
+    pub fn within(self, enclosing: Option<PathBuf>) -> Self {
+        Self { enclosing, ..self }
     }
 
     fn query(
@@ -141,6 +148,21 @@ impl RepoView for RealGit {
                 path.is_absolute()
                     && fs::canonicalize(path).is_ok_and(|path| self.in_scratch(&path))
             })
+    }
+
+    fn partly_writable(&self, globals: &Globals) -> Option<PathBuf> {
+        let enclosing = self.enclosing.as_deref()?;
+        let top = self.repository_path(globals, "--show-toplevel").ok()?;
+        (top == enclosing).then_some(top)
+    }
+
+    fn is_read_only(&self, path: &Path) -> bool {
+        !sandbox_linux::file::writable(super::effect::directory_of(path))
+    }
+
+    fn ask(&self, globals: &Globals, query: &[OsString]) -> Option<Vec<u8>> {
+        let query: Vec<&OsStr> = query.iter().map(OsString::as_os_str).collect();
+        self.query(&globals.words, &query, ConfigScope::Effective).ok()
     }
 
     fn caller(&self) -> Option<Vec<OsString>> {

@@ -1,4 +1,5 @@
 use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
@@ -30,6 +31,15 @@ impl RepoView for Fixed {
     }
     fn remote_is_scratch(&self, _: &Globals, _: Option<&OsStr>) -> bool {
         false
+    }
+    fn partly_writable(&self, _: &Globals) -> Option<PathBuf> {
+        None
+    }
+    fn is_read_only(&self, path: &Path) -> bool {
+        path.starts_with("..")
+    }
+    fn ask(&self, _: &Globals, _: &[OsString]) -> Option<Vec<u8>> {
+        None
     }
     fn caller(&self) -> Option<Vec<OsString>> {
         self.caller.map(words)
@@ -116,6 +126,8 @@ const DESTROYS: &[(&str, &str)] = &[
     ("git worktree remove -f x", "git worktree remove --force"),
     ("git worktree remove x --force", "git worktree remove --force"),
     ("git worktree add -B main x", "git worktree add -B"),
+    ("git worktree add -b new ../x main", "git worktree add"),
+    ("git -C a -C ../.. worktree add ../x", "git worktree add"),
     ("git reflog expire --expire=now --all", "git reflog expire"),
     ("git reflog delete HEAD@{1}", "git reflog delete"),
     ("git gc --prune=now", "git gc --prune=now"),

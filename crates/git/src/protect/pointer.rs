@@ -1,10 +1,12 @@
 //! Resolution of a `.git` entry to its git directory, with a check that the directory points back.
 
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::files::{is_git_shape, lstat, pointer_path, read, read_path, settle};
 use super::{Distrust, Link, Refused, Repo, RepoKind, config};
+use sandbox_policy::Host;
 
 /// Trust in a pointer, by where it was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +58,18 @@ pub(super) fn follow(entry: &Path) -> Option<Followed> {
 pub(super) fn common_dir(git_dir: &Path) -> Option<PathBuf> {
     let named = settle(git_dir, &read_path(&git_dir.join("commondir"))?)?;
     Some(named.path)
+}
+
+/// Returns true when the git directory of a repository around the work directory may become writable. A repository whose
+/// top is the home directory or above it holds more than a project. A link could lead anywhere.
+pub(super) fn may_enclose(repo: &Repo, work: &Path, entry: &Metadata, host: &Host) -> bool {
+    let Some(top) = repo.work_tree.as_deref() else { return false };
+    let home = host.home.as_deref().and_then(|home| settle(Path::new("/"), home));
+    let holds_home = home.is_some_and(|home| home.path.starts_with(top));
+    let same_owner = lstat(work).is_some_and(|work| work.uid() == entry.uid());
+    let plain = repo.kind == RepoKind::Plain && repo.common_dir == repo.git_dir;
+    let pointer = matches!(repo.kind, RepoKind::Worktree | RepoKind::Pointer);
+    !holds_home && same_owner && !work.starts_with(&repo.common_dir) && (plain || pointer)
 }
 
 /// Returns the directory that must become writable for git to work here. The sandbox can write the pointer,

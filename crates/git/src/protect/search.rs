@@ -77,20 +77,53 @@ impl<'a> Search<'a> {
         if is_git_shape(root) { self.bare(root) } else { Ok(()) }
     }
 
-    /// Protects the files in a root that an enclosing repository's settings name. The repository itself
-    /// stays read-only.
+    /// Opens the git directory of the repository that encloses the work directory. If it cannot be opened, protects the
+    /// files in a root that its settings name.
     pub(super) fn enclosing(&mut self, work: &Path) -> Result<(), ProtectError> {
         for dir in work.ancestors().skip(1) {
             let entry = dir.join(".git");
+            // Git ignores a directory of this name that is not a repository.
+            let Some(meta) = lstat(&entry).filter(|meta| !meta.is_dir() || is_git_shape(&entry))
+            else {
+                continue;
+            };
             if self.is_writable(&entry) {
                 continue;
             }
-            if let Some(followed) = lstat(&entry).and_then(|_| pointer::follow(&entry)) {
+            let Some(followed) = pointer::follow(&entry) else { continue };
+            let own = lstat(&work.join(".git")).is_some() || is_git_shape(work);
+            if own || !pointer::may_enclose(&followed.repo, work, &meta, self.host) {
                 let repo = Repo { kind: RepoKind::Enclosing, ..followed.repo };
                 return self.references(&repo);
             }
+            return self.open_enclosing(followed);
         }
         Ok(())
+    }
+
+    /// Makes the git directory of an enclosing repository writable, with the protection of a repository in a root.
+    fn open_enclosing(
+        &mut self,
+        Followed { repo, links, .. }: Followed,
+    ) -> Result<(), ProtectError> {
+        let granted = if repo.kind == RepoKind::Plain {
+            Ok(repo.common_dir.clone())
+        } else {
+            pointer::grant(&repo, self.host.home.as_deref())
+        };
+        match granted {
+            Ok(dir) => {
+                self.out.writable.push(dir);
+                self.out.enclosing.clone_from(&repo.work_tree);
+            }
+            Err(refused) => {
+                self.out.refused.push(refused);
+                return self.references(&Repo { kind: RepoKind::Enclosing, ..repo });
+            }
+        }
+        self.links(links);
+        self.main_checkout(&repo);
+        self.repository(repo)
     }
 
     /// Adds a `.git` entry or the directory of a bare repository.

@@ -286,7 +286,8 @@ fn become_program(
 
 fn run_git(found: &Found, facts: &GitFacts, argv: &[OsString]) -> Launch {
     let env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-    let git = RealGit::new(real_program(found), facts.scratch.clone(), facts.env.clone());
+    let git = RealGit::new(real_program(found), facts.scratch.clone(), facts.env.clone())
+        .within(facts.enclosing.clone());
     match git::judge(argv, &env, &git) {
         Verdict::Allow { extra } if extra.is_empty() => real(found, argv),
         Verdict::Allow { extra } => real(found, &git::with_extra(argv, extra)),

@@ -43,6 +43,8 @@ pub(super) struct GitFacts {
     pub(super) scratch: Vec<PathBuf>,
     /// Variables that select git's configuration files, with their values at the start of the sandbox.
     pub(super) env: Vec<(OsString, OsString)>,
+    /// Work tree whose git directory is writable, although most of its files are not.
+    pub(super) enclosing: Option<PathBuf>,
 }
 
 impl Marker {
@@ -85,6 +87,9 @@ impl GitFacts {
         for root in &self.scratch {
             line(&[b"scratch ", root.as_os_str().as_bytes()]);
         }
+        if let Some(root) = &self.enclosing {
+            line(&[b"enclosing ", root.as_os_str().as_bytes()]);
+        }
         for (name, value) in &self.env {
             line(&[b"env ", name.as_bytes(), b"=", value.as_bytes()]);
         }
@@ -96,6 +101,8 @@ impl GitFacts {
         for line in content.split(|byte| *byte == b'\n') {
             if let Some(root) = line.strip_prefix(b"scratch ") {
                 facts.scratch.push(OsStr::from_bytes(root).into());
+            } else if let Some(root) = line.strip_prefix(b"enclosing ") {
+                facts.enclosing = Some(OsStr::from_bytes(root).into());
             } else if let Some(pair) = line.strip_prefix(b"env ")
                 && let Some(at) = pair.iter().position(|byte| *byte == b'=')
             {
@@ -184,6 +191,7 @@ mod tests {
         let facts = GitFacts {
             scratch: vec!["/tmp".into(), "/a b".into()],
             env: vec![("HOME".into(), "/home/a=b".into())],
+            enclosing: Some("/home/a b/repo".into()),
         };
         for marker in [
             Marker::Deny,

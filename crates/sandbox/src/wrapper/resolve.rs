@@ -8,12 +8,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use sandbox_linux::file;
-use sandbox_protocol::layout::{RUNTIME_BINARY, RUNTIME_DIR, runtime};
-use sandbox_protocol::multicall::MULTICALL;
+use sandbox_protocol::layout::{RUNTIME_DIR, runtime};
 use serde::{Serialize, Serializer};
 
 use super::marker::{self, GitFacts, Marker};
 use super::script::{self, Script};
+use super::shim::{is_shim, shim};
 use super::{WrapperError, find};
 use sandbox_git::command as git;
 use sandbox_policy::Host;
@@ -143,18 +143,24 @@ fn as_text<S: Serializer>(content: &[u8], serializer: S) -> Result<S::Ok, S::Err
     serializer.serialize_str(&String::from_utf8_lossy(content))
 }
 
-/// Resolves every command rule of a configuration.
-pub fn resolve(host: &Host, config: &Config) -> Result<Commands, WrapperError> {
-    resolve_in(host, config, host.inside.then_some(Path::new(RUNTIME_DIR)))
+/// Resolves every command rule of a configuration. `enclosing` is the work tree of a repository whose git directory is
+/// writable, although most of its files are not.
+pub fn resolve(
+    host: &Host,
+    config: &Config,
+    enclosing: Option<&Path>,
+) -> Result<Commands, WrapperError> {
+    resolve_in(host, config, enclosing, host.inside.then_some(Path::new(RUNTIME_DIR)))
 }
 
 /// Resolves the command rules inside an outer sandbox with this runtime directory, if there is one.
 pub(super) fn resolve_in(
     host: &Host,
     config: &Config,
+    enclosing: Option<&Path>,
     outer: Option<&Path>,
 ) -> Result<Commands, WrapperError> {
-    let mut planner = Planner::new(host, config, outer);
+    let mut planner = Planner::new(host, config, enclosing, outer);
     for (name, rule) in &config.commands {
         planner.rule(name, rule)?;
     }
@@ -167,6 +173,7 @@ pub(super) fn resolve_in(
 struct Planner<'a> {
     host: &'a Host,
     config: &'a Config,
+    enclosing: Option<&'a Path>,
     outer: Option<&'a Path>,
     path: Vec<PathBuf>,
     /// Covered files, each with the ruled names that lead to it.
@@ -178,10 +185,16 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(host: &'a Host, config: &'a Config, outer: Option<&'a Path>) -> Self {
+    fn new(
+        host: &'a Host,
+        config: &'a Config,
+        enclosing: Option<&'a Path>,
+        outer: Option<&'a Path>,
+    ) -> Self {
         Self {
             host,
             config,
+            enclosing,
             outer,
             path: host.search_path(),
             covers: BTreeMap::new(),
@@ -255,7 +268,7 @@ impl<'a> Planner<'a> {
         };
         let names = git::CONFIG_VARIABLES.iter();
         let env = names.filter_map(|name| Some((OsString::from(name), value(name)?))).collect();
-        GitFacts { scratch, env }
+        GitFacts { scratch, env, enclosing: self.enclosing.map(Path::to_path_buf) }
     }
 
     /// Adds markers for the names of the covered files, such as `mawk` if `awk` is a symlink to it. The launcher uses
@@ -414,35 +427,6 @@ fn check_name(name: &str, rule: &Sourced<CommandRule>) -> Result<(), WrapperErro
         }
         _ => Ok(()),
     }
-}
-
-const SHIM_START: &str = "#!/bin/sh\nexec ";
-
-/// Returns the text of a shim. It passes `$0`, the path it was called by, if one file has several names.
-fn shim(target: &Path, names: &BTreeSet<String>) -> String {
-    let name = match names.first() {
-        Some(name) if names.len() == 1 && name != "git" && find::multicall(target).is_none() => {
-            quoted(name)
-        }
-        _ => "\"$0\"".to_owned(),
-    };
-    format!("{SHIM_START}{RUNTIME_BINARY} {MULTICALL} {name} \"$@\"\n")
-}
-
-fn quoted(name: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._+-".contains(&byte);
-    if name.bytes().all(plain) {
-        name.to_owned()
-    } else {
-        format!("'{}'", name.replace('\'', r"'\''"))
-    }
-}
-
-fn is_shim(target: &Path) -> bool {
-    let start = format!("{SHIM_START}{RUNTIME_BINARY} {MULTICALL} ");
-    // Shims are short. A larger file is not read at all.
-    let short = fs::metadata(target).is_ok_and(|meta| meta.len() < 4096);
-    short && fs::read(target).is_ok_and(|text| text.starts_with(start.as_bytes()))
 }
 
 #[cfg(test)]

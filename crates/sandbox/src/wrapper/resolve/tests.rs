@@ -62,7 +62,7 @@ impl Machine {
     }
 
     fn resolve(&self) -> Commands {
-        resolve_in(&self.host, &self.config, None).unwrap()
+        resolve_in(&self.host, &self.config, None, None).unwrap()
     }
 
     fn covered(&self) -> Vec<PathBuf> {
@@ -217,13 +217,13 @@ fn resolve_returns_an_error_with_a_hint_when_a_rule_is_invalid() {
         ("npm", CommandRule::Builtin(Builtin::Git), "wraps only `git`"),
     ] {
         let machine = machine().rule(name, rule);
-        let error = resolve_in(&machine.host, &machine.config, None).unwrap_err();
+        let error = resolve_in(&machine.host, &machine.config, None, None).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
         assert!(error.hint().is_some(), "{error}");
     }
     let mut homeless = machine().rule("npm", script("~/x"));
     homeless.host.home = None;
-    let error = resolve_in(&homeless.host, &homeless.config, None).unwrap_err();
+    let error = resolve_in(&homeless.host, &homeless.config, None, None).unwrap_err();
     assert!(error.to_string().contains("needs a home"), "{error}");
 }
 
@@ -315,7 +315,7 @@ fn resolve_keeps_the_rules_of_the_outer_sandbox() {
     let machine = machine.link("bin/nawk", "mawk").link("bin/nc", "busybox");
     let run = machine.path("run");
     let resolve =
-        |machine: &Machine| resolve_in(&machine.host, &machine.config, Some(&run)).unwrap();
+        |machine: &Machine| resolve_in(&machine.host, &machine.config, None, Some(&run)).unwrap();
     let commands = resolve(&machine);
     let ours = |commands: &Commands| -> Vec<PathBuf> {
         let targets = commands.covers.iter().map(|cover| cover.target.clone());

@@ -144,7 +144,7 @@ pub(super) fn commands(
     let mut elsewhere = host.clone();
     elsewhere.env.insert("PATH".into(), "/nonexistent".into());
     elsewhere.inside = false;
-    let ruled = wrapper::resolve(&elsewhere, config).map_err(PlanError::from)?;
+    let ruled = wrapper::resolve(&elsewhere, config, None).map_err(PlanError::from)?;
     for dir in [runtime::LINKS, runtime::WRAPPERS, runtime::PRESETS] {
         let path = Path::new("runtime").join(dir);
         made.dirs.push(OwnDir { path: path.clone(), mode: 0o755, agents: false });
