@@ -6,6 +6,7 @@
 mod digest;
 mod network;
 mod project_dirs;
+mod repository;
 mod discover;
 mod places;
 pub mod command;
@@ -84,7 +85,11 @@ fn load_noting(
         merge::apply(&mut config, values, &dirs);
         config.loaded.push((found.layer, found.path.clone()));
     }
+    if request.repo {
+        config.repo = Some(repository::root(host, &dirs.cwd)?);
+    }
     merge::apply(&mut config, Values::of_request(request, &dirs)?, &dirs);
+    config.paths.extend(config.repo.as_deref().map(repository::rule));
     bind_variables(&mut config, request, accepted);
     merge::check_secrets(&config)?;
     config.files = guarded(host, &located);
@@ -180,6 +185,9 @@ pub struct Request {
     pub cow: Option<Cow>,
     /// `--ro`, `--rw` and `--exclude`, in the order typed.
     pub paths: Vec<(Access, String)>,
+    /// `--repo`: makes the repository of the working directory writable.
+    #[serde(default)]
+    pub repo: bool,
     /// `--cmd NAME=RULE`.
     pub commands: Vec<(String, CommandRule)>,
     /// `--env NAME` (passes it, even if it looks like a credential) and `--env NAME=VALUE`.
@@ -356,6 +364,9 @@ impl Config {
 pub struct Config {
     /// The effective working directory: absolute, with symlinks resolved.
     pub cwd: PathBuf,
+    /// Root of the repository that `--repo` makes writable.
+    #[serde(skip)]
+    pub repo: Option<PathBuf>,
     /// `filesystem.presets` of all layers, in order: `@name` or `!@name`.
     pub presets: Vec<Sourced<String>>,
     /// Path rules of all layers. Removals (`!PATH`) are already applied.

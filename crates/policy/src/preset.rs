@@ -6,6 +6,7 @@ mod lint;
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::catalog::{agent, secret};
 use crate::config::{Access, Config, Origin, PathRule, Sourced};
@@ -93,6 +94,12 @@ pub fn expand(host: &Host, config: &Config) -> (Presets, Vec<Sourced<PathRule>>)
         // A user whose working directory is `/` did not mean to make the whole machine writable.
         .filter(|rule| rule.value.pattern != "." || config.cwd != Path::new("/"))
         .collect();
+    // The lint settings of a monorepo are in its root.
+    if let Some(repo) = config.repo.as_deref().filter(|repo| *repo != config.cwd) {
+        let relative = rules.iter().filter(|rule| is_lint(rule)).cloned();
+        let based: Vec<_> = relative.map(|rule| based(rule, repo)).collect();
+        rules.extend(based);
+    }
     if presets.has("@caches") {
         rules.extend(programs_in_caches(host));
     }
@@ -146,6 +153,15 @@ pub(crate) fn lint_files(preset: &str) -> impl Iterator<Item = &'static str> {
 
 fn line(preset: &'static str, access: Access, pattern: &str) -> Sourced<PathRule> {
     Sourced::new(PathRule::new(access, pattern), Origin::Preset(preset))
+}
+
+fn is_lint(rule: &Sourced<PathRule>) -> bool {
+    matches!(rule.origin, Origin::Preset(name) if name.starts_with("@lint/"))
+}
+
+fn based(mut rule: Sourced<PathRule>, dir: &Path) -> Sourced<PathRule> {
+    rule.value.base = Some(Arc::from(dir));
+    rule
 }
 
 /// Makes directories of `$PATH` that are inside a cache read-only: the user runs the programs in them.

@@ -43,6 +43,11 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "PATH", global = true, allow_hyphen_values = true)]
     pub rw: Vec<String>,
 
+    /// Make the whole repository of the current directory writable
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
+          value_parser = boolean, value_name = "BOOL", hide_default_value = true, global = true)]
+    pub repo: bool,
+
     /// Hide PATH
     #[arg(long, value_name = "PATH", global = true, allow_hyphen_values = true)]
     pub exclude: Vec<String>,
@@ -125,6 +130,7 @@ impl Flags {
             docker: self.docker,
             cow: self.cow.or(self.session.as_ref().map(|_| Cow::ON)),
             paths,
+            repo: self.repo,
             commands: command_rules(&self.commands)?,
             env: self.env.iter().map(|word| variable(word)).collect::<Result<_, _>>()?,
             trust: trust || self.trust,

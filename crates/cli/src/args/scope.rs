@@ -53,8 +53,8 @@ fn commands(flag: &str) -> Option<Vec<&'static str>> {
     let lists: &[&[&str]] = match flag {
         "cwd" => &[CONFIG, SESSION, DIRECTORY],
         "config" => &[CONFIG],
-        "network" | "allow_host" | "docker" | "ro" | "rw" | "exclude" | "commands" | "env"
-        | "cow" => &[POLICY],
+        "network" | "allow_host" | "docker" | "ro" | "rw" | "repo" | "exclude" | "commands"
+        | "env" | "cow" => &[POLICY],
         // `up` refuses it with a hint to use `--name`.
         "session" => &[SESSION, &["up"]],
         "trust" => &[CONFIG, &["restart"]],

@@ -74,6 +74,20 @@ pub enum ConfigError {
         /// The file.
         path: PathBuf,
     },
+    /// `--repo` outside a repository.
+    #[error("`{}` is not in a git repository", cwd.display())]
+    NoRepository {
+        /// The working directory.
+        cwd: PathBuf,
+    },
+    /// The repository of the working directory cannot become writable.
+    #[error("cannot make the repository `{}` writable: {why}", root.display())]
+    Repository {
+        /// Its root.
+        root: PathBuf,
+        /// The reason.
+        why: &'static str,
+    },
     /// A project's file widens the policy, and the user does not trust it.
     #[error("the project's `{}` is not trusted, and widens the sandbox:{}", file.display(), lines(widenings))]
     Untrusted {
@@ -114,6 +128,12 @@ impl Hint for ConfigError {
                 "read it; to apply it in place of all files of the project: `--config {}`",
                 path.display()
             )),
+            Self::NoRepository { .. } => {
+                Some("remove `--repo`, or change to a directory of a repository".to_owned())
+            }
+            Self::Repository { .. } => {
+                Some("name the directories to make writable: `--rw DIR`".to_owned())
+            }
             Self::Read { .. } | Self::NotRegular { .. } | Self::Cwd { .. } => None,
         }
     }

@@ -18,6 +18,7 @@ pub(super) fn builtin(dirs: &BaseDirs) -> Config {
     let git = default(CommandRule::Builtin(Builtin::Git));
     Config {
         cwd: dirs.cwd.clone(),
+        repo: None,
         presets: vec![default("@all".to_owned())],
         paths: Vec::new(),
         unruled: Vec::new(),

@@ -86,6 +86,7 @@ fn config(cwd: PathBuf) -> Config {
         Sourced::new(value, Origin::Default)
     }
     Config {
+        repo: None,
         cwd,
         presets: Vec::new(),
         paths: Vec::new(),

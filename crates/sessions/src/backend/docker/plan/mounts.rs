@@ -88,6 +88,13 @@ pub(super) fn project(
     engine: &EngineFacts,
     made: &mut Container,
 ) -> Result<(), ContainerError> {
+    if config.repo.is_some() {
+        return Err(ContainerError::Unsupported {
+            origin: Origin::Flag("--repo".to_owned()),
+            key: "repo",
+            why: "the workspace of a container is the working directory; run `up` in the root of the repository",
+        });
+    }
     let forbidden = Forbidden::of(host, engine);
     for mount in &config.mounts {
         let sandbox_policy::config::BindMount { host, target, access } = &mount.value;
