@@ -60,7 +60,8 @@ fn files(flags: &Flags, asked: &Trust, host: &Host) -> Result<Vec<PathBuf>, Fail
     let project = located.files.into_iter().filter(|file| file.layer == Layer::Project);
     let files: Vec<_> = project.map(|file| file.path).collect();
     if files.is_empty() {
-        let hint = "`agent-sandbox init` creates one, which needs no trust until it opens something";
+        let hint =
+            "`agent-sandbox init` creates one, which needs no trust until it opens something";
         let failed = Failed::usage("no project configuration applies in this directory");
         return Err(Failed { hint: Some(hint.into()), ..failed });
     }

@@ -1,10 +1,11 @@
 //! Runs in a sub-directory of a project: the policy of the directories above holds, and so do its relative paths.
 
 mod attacks;
+mod git;
 
 use std::os::unix::fs::symlink;
 
-use testkit::World;
+use testkit::{User, World, user};
 
 use crate::probe::{assert_views, sh};
 
@@ -127,7 +128,7 @@ fn config_path_show_and_why_name_the_file_above() {
 
 #[test]
 fn start_names_each_policy_above_on_a_terminal_only() {
-    let world = world().file("home/app/sub/sandbox.toml", "network = false\n");
+    let world = world().file("home/app/sub/sandbox.toml", "network = false\n").env("NO_COLOR", "1");
     world.run(["true"]).succeeds().stderr("");
     let shown = |args: &[&str]| world.terminal(args).wait().output();
     let text = shown(&["true"]);
@@ -185,7 +186,7 @@ fn a_nested_sandbox_reads_the_same_files() {
 
 #[test]
 fn a_file_of_another_user_above_ends_with_125_and_can_be_named() {
-    if rustix::process::getuid().is_root() {
+    if user() == User::Root {
         let world = world();
         world.host(["chown", "65533", ".."]).succeeds();
         foreign(&world);

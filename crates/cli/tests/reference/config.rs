@@ -17,7 +17,7 @@ One schema, two syntaxes: JSON with comments and trailing commas, or TOML.
 |---|---|---|
 | built-in | the defaults below | |
 | global | `$XDG_CONFIG_HOME/agent-sandbox/config.json`, `.jsonc` or `.toml`; else in `~/.config/agent-sandbox` | yours |
-| project | `.agent-sandbox.json`, `.agent-sandbox.jsonc` or `sandbox.toml` in the working directory; or the file of `--config` | must be [trusted](../concepts/trust.md) to open anything |
+| project | `.agent-sandbox.json`, `.agent-sandbox.jsonc` or `sandbox.toml` in the working directory and the [directories above it](../how-to/monorepos.md), the outermost first; or the file of `--config` in place of them all | must be [trusted](../concepts/trust.md) to open anything |
 | flags | the command line | |
 
 Later layers win. Lists are concatenated, tables are merged by key, and a later single value replaces an earlier one.

@@ -20,6 +20,7 @@ pages! {
     getting_started: "docs/tutorial/getting-started.md",
     run_agents: "docs/how-to/run-agents.md",
     paths: "docs/how-to/paths.md",
+    monorepos: "docs/how-to/monorepos.md",
     commands: "docs/how-to/commands.md",
     git: "docs/how-to/git.md",
     network_and_docker: "docs/how-to/network-and-docker.md",

@@ -132,3 +132,48 @@ fn restart_refuses_trust_on_record_that_names_no_content() {
     world.run(["restart"]).code(125).stderr_contains("not trusted");
     world.run(["--trust", "restart"]).succeeds();
 }
+
+#[test]
+fn a_session_in_a_sub_directory_has_the_policy_of_the_directories_above() {
+    let world = World::new()
+        .file("home/app/sandbox.toml", "filesystem.exclude = ['.env']\n")
+        .file("home/app/.env", "TOKEN=abc")
+        .dir("home/app/sub")
+        .dir("home/diary")
+        .cwd("home/app/sub");
+    let _guard = Up(&world);
+    world.run(["up"]).succeeds();
+    let name = "sub";
+    let inside = |script: &str| world.run(["exec", "-s", name, "sh", "-c", script]);
+    inside("cat ../.env").succeeds().stdout("");
+    // The control: without the file above.
+    world.host(["mv", "../sandbox.toml", "../off"]).succeeds();
+    world.run(["restart", name]).succeeds();
+    inside("cat ../.env").succeeds().stdout("TOKEN=abc");
+    // A file above that widens needs trust, and `restart` keeps it for that content.
+    world.write("home/app/sandbox.toml", "filesystem.rw = ['~/diary']\n");
+    world.run(["restart", name]).code(125).stderr_contains("agent-sandbox trust");
+    world.run(["--trust", "restart", name]).succeeds();
+    inside("echo x > ~/diary/x").succeeds();
+    world.write("home/app/sandbox.toml", "filesystem.rw = ['~/diary', '~/app/other']\n");
+    world.run(["restart", name]).code(125).stderr_contains("~/app/other");
+}
+
+#[cfg(feature = "setup")]
+#[test]
+fn a_session_over_http_has_the_policy_of_the_directories_above() {
+    let world = World::new()
+        .file("home/app/sandbox.toml", "filesystem.exclude = ['.env']\n")
+        .file("home/app/.env", "TOKEN=abc")
+        .dir("home/app/sub");
+    let _guard = Up(&world);
+    let api = Api::start(&world);
+    let created = |name: &str, dir: &str| {
+        let dir = world.path(dir).display().to_string();
+        assert_eq!(api.create(&format!(r#"{{"name":"{name}","cwd":"{dir}"}}"#)).0, "201");
+        let env = world.path("home/app/.env").display().to_string();
+        world.run(["exec", "-s", name, "cat", &env]).succeeds()
+    };
+    created("web", "home/app/sub").stdout("");
+    created("elsewhere", "project").stdout("TOKEN=abc");
+}

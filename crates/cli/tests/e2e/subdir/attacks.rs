@@ -1,6 +1,6 @@
 //! S3: policies that are planted, dodged or loosened through sub-directories.
 
-use testkit::{Run, World};
+use testkit::{Run, Signal, World};
 
 use crate::probe::sh;
 
@@ -37,9 +37,9 @@ fn s3_a_policy_planted_anywhere_below_is_moved_aside() {
         ),
         ("mkfifo sub/.agent-sandbox.jsonc".into(), "sub/.agent-sandbox.jsonc"),
         ("echo > x && mv x sub/sandbox.toml".into(), "sub/sandbox.toml"),
-        ("cp -a own moved".into(), "moved/.agent-sandbox.json"),
+        ("mkdir -p moved && cp -a own/. moved".into(), "moved/.agent-sandbox.json"),
         (
-            "mkdir deep && ln own/.agent-sandbox.json deep/ || cp own/.agent-sandbox.json deep/"
+            "mkdir -p deep && ln own/.agent-sandbox.json deep/ || cp own/.agent-sandbox.json deep/"
                 .into(),
             "deep/.agent-sandbox.json",
         ),
@@ -132,8 +132,131 @@ fn s3_a_killed_run_leaves_no_policy_for_the_next_one() {
     let world = world();
     let run = world.spawn(sh("echo > sub/sandbox.toml; echo planted; exec sleep 60"));
     run.wait_for("planted");
-    run.signal(rustix::process::Signal::KILL);
+    run.signal(Signal::KILL);
     run.wait();
     world.run(["true"]).succeeds().stderr_contains("moved aside");
     assert!(!world.has("home/app/sub/sandbox.toml"));
+}
+
+/// A repository whose directory `sub` is the working directory.
+fn enclosed() -> World {
+    World::new()
+        .file("home/app/readme", "x")
+        .file("home/app/sub/file", "x")
+        .git_init("home/app")
+        .cwd("home/app/sub")
+}
+
+#[test]
+fn g1_g2_settings_and_hooks_of_the_repository_above_are_protected() {
+    let world = enclosed();
+    for attack in [
+        "echo x > ../.git/hooks/pre-commit",
+        "echo x >> ../.git/config",
+        "mv ../.git/config ../.git/x",
+        "mv ../.git ../x",
+        "rm -rf ../.git/hooks && mkdir ../.git/hooks && echo x > ../.git/hooks/pre-commit",
+        "echo x > ../readme",
+        "echo x > ../new",
+        "git config core.fsmonitor x",
+    ] {
+        inside(&world, attack).fails();
+    }
+    assert_eq!(world.read("home/app/readme"), "x");
+    for (plant, path) in [
+        ("echo .. > ../.git/commondir", ".git/commondir"),
+        (
+            "mkdir -p ../.git/info && echo '* filter=x' > ../.git/info/attributes",
+            ".git/info/attributes",
+        ),
+        ("echo /etc > ../.git/objects/info/alternates", ".git/objects/info/alternates"),
+        (
+            "git init -q --bare ../.git/modules/x && git -C ../.git/modules/x config core.fsmonitor x",
+            ".git/modules/x/config",
+        ),
+    ] {
+        inside(&world, plant).succeeds().stderr_contains("moved aside");
+        assert!(!world.has(format!("home/app/{path}")), "{plant}");
+        world.host(["git", "status"]).succeeds();
+    }
+}
+
+#[test]
+fn g6_a_killed_run_in_one_directory_is_finished_by_a_run_in_another() {
+    let world = enclosed().file("home/app/other/file", "x");
+    let run = world.spawn(sh("echo .. > ../.git/commondir; echo planted; exec sleep 60"));
+    run.wait_for("planted");
+    run.signal(Signal::KILL);
+    run.wait();
+    world.clone().cwd("home/app/other").run(["true"]).succeeds().stderr_contains("moved aside");
+    assert!(!world.has("home/app/.git/commondir"));
+}
+
+#[test]
+fn a_repository_at_home_or_above_stays_read_only() {
+    for top in ["home", "."] {
+        let world = World::new().file("home/app/file", "x").git_init(top).cwd("home/app");
+        let head = world.path(top).join(".git/HEAD").display().to_string();
+        world.host(["test", "-w", &head]).succeeds();
+        world.run(["test", "-w", &head]).fails();
+        world.run(sh("echo y > new; git add new")).fails();
+    }
+}
+
+#[test]
+fn g6_a_planted_pointer_opens_no_other_repository() {
+    let victim = |world: World| world.file("home/victim/readme", "x").git_init("home/victim");
+    for plant in [
+        "ln -s ../../victim/.git .git",
+        "echo gitdir: ../../victim/.git > .git",
+        "mkdir .git && cp -r ../../victim/.git/. .git && echo ../../../victim/.git > .git/commondir",
+    ] {
+        let world = victim(World::new().file("home/app/deep/file", "x")).cwd("home/app");
+        // As an earlier run with other rules could have left it.
+        world.host(sh(&format!("mkdir x && cd x && {plant} && mkdir below"))).succeeds();
+        let below = world.clone().cwd("home/app/x/below");
+        for flags in [&[][..], &["--repo"]] {
+            for file in [".git/HEAD", ".git/index", "readme"] {
+                let file = world.path("home/victim").join(file).display().to_string();
+                let tried = ["test", "-w", &file];
+                below.run(flags.iter().copied().chain(tried)).fails();
+                below.host(tried).succeeds();
+            }
+        }
+    }
+}
+
+#[test]
+fn repo_follows_the_place_of_the_repository_and_no_setting() {
+    let world = enclosed().file("home/secret/file", "x");
+    world.host(["git", "config", "core.worktree", "../../secret"]).succeeds();
+    let file = world.path("home/secret/file").display().to_string();
+    world.run(["--repo", "test", "-w", &file]).fails();
+    world.run(["--repo", "test", "-w", "../readme"]).succeeds();
+    // A nested repository narrows what the flag opens.
+    world.host(["git", "init", "-q", "."]).succeeds();
+    let below = world.clone().dir("home/app/sub/deep").cwd("home/app/sub/deep");
+    below.run(["--repo", "test", "-w", "../file"]).succeeds();
+    below.run(["--repo", "test", "-w", "../../readme"]).fails();
+}
+
+#[test]
+fn g6_hostile_worktrees_of_the_repository_open_nothing() {
+    let world = enclosed().file("home/victim/readme", "x").git_init("home/victim");
+    let plant = "set -e; mkdir -p ../.git/worktrees/evil; cd ../.git/worktrees/evil
+        echo ../../../../victim/.git > gitdir; echo ../../../../victim/.git > commondir
+        echo ref: refs/heads/main > HEAD";
+    world.host(sh(plant)).succeeds();
+    for flags in [&[][..], &["--repo"]] {
+        for file in ["readme", ".git/HEAD", ".git/config"] {
+            let file = world.path("home/victim").join(file).display().to_string();
+            let tried = ["test", "-w", &file];
+            world.run(flags.iter().copied().chain(tried)).fails();
+            world.host(tried).succeeds();
+        }
+    }
+    // As a run leaves it: the worktree is moved aside, and the host's git is safe.
+    world.host(["rm", "-rf", "../.git/worktrees"]).succeeds();
+    inside(&world, plant).succeeds().stderr_contains("moved aside");
+    world.host(["git", "status"]).succeeds();
 }
