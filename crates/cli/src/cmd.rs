@@ -50,6 +50,7 @@ pub(crate) fn help<S: AsRef<str>>(words: &[S], flags: &Flags, io: &mut Stdio<'_>
 }
 
 /// Prints the help of a command that needs a subcommand. Under `--json`, a missing subcommand is an error.
+#[cfg(any(feature = "layers", feature = "proxy"))]
 pub(crate) fn overview(word: &str, flags: &Flags, io: &mut Stdio<'_>) -> Outcome {
     if flags.json {
         return Err(Failed::no_subcommand(word));
