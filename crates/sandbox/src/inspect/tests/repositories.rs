@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sandbox_git::protect::*;
+use sandbox_policy::Host;
 use sandbox_protocol::Hint;
 
 use super::world::{WHOLE, World};
@@ -63,7 +64,8 @@ fn discover_protects_what_exists_and_lists_what_does_not_when_the_repository_is_
 
 #[test]
 fn discover_finds_nothing_when_there_is_no_repository() {
-    assert_eq!(World::new().discover(&["work", "missing"]), GitProtection::default());
+    let nothing = GitProtection { searched: true, ..GitProtection::default() };
+    assert_eq!(World::new().discover(&["work", "missing"]), nothing);
 }
 
 #[test]
@@ -251,8 +253,15 @@ fn settings_of_the_enclosing_repository_count_when_they_name_something_below() {
     world.git("work", &["config", "core.hooksPath", "sub/hooks"]);
     world.write("work/sub/hooks/pre-commit", "");
     let git = world.discover(&["work/sub"]);
+    let protected = ["work/.git/config", "work/.git/hooks", "work/sub/hooks"];
+    assert_eq!(names(&world, &git.read_only), protected);
+    assert_eq!(names(&world, &git.writable), ["work/.git"]);
+    assert_eq!(git.enclosing, Some(world.work()));
+    // At home, the repository itself stays read-only.
+    let home = Host { home: Some(world.path("work")), ..world.host.clone() };
+    let git = discover(&home, &[world.path("work/sub")], false, &[], WHOLE).unwrap();
     assert_eq!(names(&world, &git.read_only), ["work/sub/hooks"]);
-    assert!(git.writable.is_empty() && git.repos.is_empty());
+    assert!(git.writable.is_empty() && git.repos.is_empty() && git.enclosing.is_none());
 }
 
 #[test]
