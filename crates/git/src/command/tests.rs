@@ -36,7 +36,7 @@ impl RepoView for Fixed {
         None
     }
     fn is_read_only(&self, path: &Path) -> bool {
-        path.starts_with("..")
+        path.iter().any(|name| name == "..")
     }
     fn ask(&self, _: &Globals, _: &[OsString]) -> Option<Vec<u8>> {
         None
