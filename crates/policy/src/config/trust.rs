@@ -1,6 +1,6 @@
 //! Trust in project files. A project's file may widen the policy only if the user trusts it.
 //!
-//! [`widenings`] compares the values of a file with the layers below. [`is_trusted`], [`record`], [`revoke`] and
+//! [`widenings`] compares the values of a file with the layers below. `is_trusted`, [`record`], [`revoke`] and
 //! [`list`] access the records of trusted files.
 
 mod presets;
