@@ -7,6 +7,8 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use testkit::{World, need};
 
@@ -59,18 +61,21 @@ impl Drop for Release {
     }
 }
 
-/// Creates and locks the directory. The previous owner removes it, so a lock counts only on the current one.
+/// Creates and locks the directory. The previous owner removes it, so a lock counts only on the current one. The suite may
+/// run as two users at once, and each needs a directory that it owns.
 fn lock() -> File {
+    let own = rustix::process::geteuid().as_raw();
     loop {
         let _ = fs::create_dir(PLACE);
         let Ok(dir) = File::open(PLACE) else { continue };
         dir.lock().expect("the place can be locked");
-        let same = |now: fs::Metadata| {
-            now.ino() == dir.metadata().expect("an open directory has metadata").ino()
-        };
-        if fs::metadata(PLACE).is_ok_and(same) {
+        let ino = dir.metadata().expect("an open directory has metadata").ino();
+        let usable = |now: fs::Metadata| now.ino() == ino && now.uid() == own;
+        if fs::metadata(PLACE).is_ok_and(usable) {
             return dir;
         }
+        drop(dir); // for the user who created it
+        thread::sleep(Duration::from_millis(10));
     }
 }
 
