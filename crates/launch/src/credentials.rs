@@ -79,11 +79,10 @@ impl Hint for CredentialError {
         match self {
             Self::NoHome => Some("set `HOME`".into()),
             Self::Source { error, .. } => Some(error.hint.clone()),
-            Self::Store { error, .. } => error.hint(),
-            Self::SshKey { error, .. } => Some(format!(
-                "{} < KEY, or remove `ssh_key_secret` to get a generated key for each session",
-                error.hint().unwrap_or_default()
+            Self::SshKey { name, error: StoreError::Missing(_) } => Some(format!(
+                "store the key with `agent-sandbox secret set {name} < KEY`, or remove `ssh_key_secret` to get a generated key for each session"
             )),
+            Self::Store { error, .. } | Self::SshKey { error, .. } => error.hint(),
             Self::NoProvider(name) => {
                 Some(format!("set `secrets.{name}.provider`, for example to \"anthropic\""))
             }

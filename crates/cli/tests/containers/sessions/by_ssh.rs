@@ -23,7 +23,7 @@ fn the_guides_example_works_by_ssh_and_its_key_ends_with_it() {
                 {{ "host": "{}", "container": "/config", "mode": "ro" }}
             ],
             "host_commands": {{
-                "enabled": true, "transport": "ssh", "port": {}, "user": "pipo-runner",
+                "enabled": true, "transport": "ssh", "port": {}, "user": "host-runner",
                 "host": "host.docker.internal", "allowed": ["mytool", "git status"]
             }} }} }}"#,
         stage.docker.ssh_client(),
@@ -37,7 +37,7 @@ fn the_guides_example_works_by_ssh_and_its_key_ends_with_it() {
         .bring_up()
         .succeeds()
         .stderr_contains(
-            "granted: host commands git, mytool: they run on this machine, as `pipo-runner`",
+            "granted: host commands git, mytool: they run on this machine, as `host-runner`",
         )
         .stderr_contains(&format!("its SSH key is authorized in `{KEYS}` until the session stops"));
     let mytool = |line: &str| stage.sh(&format!("mytool {line}"));
@@ -46,7 +46,7 @@ fn the_guides_example_works_by_ssh_and_its_key_ends_with_it() {
     mytool("code 7").code(7);
     mytool("die").code(137);
     stage.sh("echo hello | mytool cat").succeeds().stdout("hello\n");
-    mytool("env").succeeds().stdout_contains("USER=pipo-runner");
+    mytool("env").succeeds().stdout_contains("USER=host-runner");
     // The container sends more commands than the host allows. The host decides.
     stage.sh("git status").code(1).stdout("").stderr_contains("denied: git\n");
     let keys = machine.keys();
@@ -138,7 +138,7 @@ fn h3_h4_a_key_in_the_agents_hands_runs_host_commands_from_there_and_nothing_els
         let port = machine.port;
         stage.sh(&format!("ssh -F none -i /run/secrets/ssh_key -p {port} {known} {more}"))
     };
-    let host = "pipo-runner@host.docker.internal";
+    let host = "host-runner@host.docker.internal";
     ssh(&format!("{host} mytool x")).succeeds().stdout("<x>\n");
     ssh(&format!("{host} rm -rf /")).code(1).stdout("").stderr_contains("denied: rm\n");
     ssh(&format!("{host} 'mytool x; id'")).code(1).stdout("").stderr_contains("denied: mytool\n");

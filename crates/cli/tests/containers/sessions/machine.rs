@@ -9,8 +9,8 @@ use testkit::{Docker, Namespace, Process, Run, World, need};
 use super::stage::Stage;
 
 const MYTOOL: &str = include_str!("../../bridge/mytool.sh");
-/// File with the authorized keys of the dedicated user, which has the name in the sandboxing guide.
-pub(super) const KEYS: &str = "/var/lib/agent-sandbox/pipo-runner/.ssh/authorized_keys";
+/// File with the authorized keys of the dedicated user.
+pub(super) const KEYS: &str = "/var/lib/agent-sandbox/host-runner/.ssh/authorized_keys";
 
 pub(super) struct Machine {
     /// Stage whose sessions run on that host.
@@ -29,8 +29,7 @@ impl Machine {
         let (network, gateway) = docker.network();
         let stage = Stage::new("");
         let world = host(&stage.world.clone().exec_file("local/bin/mytool", MYTOOL));
-        let setup =
-            ["host-command", "setup", "--user", "pipo-runner", "--allow", "mytool", "--yes"];
+        let setup = ["host-command", "setup", "--allow", "mytool", "--yes"];
         world.run(setup).succeeds();
         let (port, sshd) = sshd(&world, &gateway);
         let stage = stage.moved_to(world);
@@ -42,7 +41,7 @@ impl Machine {
         let image = self.stage.docker.ssh_client();
         let text = format!(
             "image = '{image}'\nnetwork = '{}'\n{top}\n[host_commands]\nenabled = true\ntransport = 'ssh'\n\
-             user = 'pipo-runner'\nhost = 'host.docker.internal'\nport = {}\n{commands}\n",
+             user = 'host-runner'\nhost = 'host.docker.internal'\nport = {}\n{commands}\n",
             self.network, self.port
         );
         self.stage.world.write("project/sandbox.toml", text);
@@ -57,7 +56,7 @@ impl Machine {
     pub(super) fn ask(&self, key: &str, address: &str) -> Run {
         let (key, port) = (self.stage.world.path(key), self.port.to_string());
         let key = key.display().to_string();
-        let target = format!("pipo-runner@{address}");
+        let target = format!("host-runner@{address}");
         let fixed = ["ssh", "-F", "none", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no"];
         let fixed = fixed.into_iter().chain(["-o", "UserKnownHostsFile=/dev/null"]);
         let line = ["-o", "LogLevel=ERROR", "-i", &key, "-p", &port, &target, "mytool", "x"];
