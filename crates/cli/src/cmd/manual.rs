@@ -142,7 +142,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 const FILES: &[(&str, &str)] = &[
     (
         ".agent-sandbox.json, .agent-sandbox.jsonc, sandbox.toml",
-        "The project's configuration, in the working directory. Only one of these files may exist.",
+        "The project's configuration, in the working directory and in each directory above it, up to home. A directory may have only one of these files.",
     ),
     (
         "~/.config/agent-sandbox/config.json, config.jsonc, config.toml",
