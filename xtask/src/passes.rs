@@ -21,10 +21,6 @@ struct Count {
 /// Pass that may run beside another.
 pub(crate) type Job<'a> = Box<dyn FnOnce() -> Outcome + Send + 'a>;
 
-/// Passes that run at once. Most tests wait for a process more than they compute, but a few measure what others leave of
-/// the machine.
-const SIDE_BY_SIDE: usize = 2;
-
 /// Results of all passes. They may run side by side, so each prints its output as a whole.
 #[derive(Debug)]
 pub(crate) struct Passes<'a> {
@@ -59,21 +55,21 @@ impl<'a> Passes<'a> {
         })
     }
 
-    /// Runs passes side by side, in this order. One that cannot start counts as a failure.
-    pub(crate) fn side_by_side(&self, jobs: Vec<Job<'_>>) {
-        let queue = Mutex::new(jobs.into_iter());
-        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let work = || {
-            while let Some(job) = next() {
+    /// Runs lists of passes side by side. The passes of a list run one after the other, because sandboxes look at what
+    /// others of the same user leave. One that cannot start counts as a failure.
+    pub(crate) fn side_by_side(&self, lists: [Vec<Job<'_>>; 2]) {
+        let work = |jobs: Vec<Job<'_>>| {
+            for job in jobs {
                 if let Err(failure) = job() {
                     failure.print();
                     self.count(Err(Count { passed: 0, failed: 1 }));
                 }
             }
         };
+        let work = &work;
         thread::scope(|scope| {
-            for _ in 0..SIDE_BY_SIDE {
-                scope.spawn(work);
+            for jobs in lists {
+                scope.spawn(move || work(jobs));
             }
         });
     }

@@ -44,12 +44,11 @@ pub(crate) fn all(workspace: &Workspace, passes: &Passes<'_>, filters: &[&str]) 
     let user = if is_root() { Some(TestUser::create(workspace)?) } else { None };
     let mut jobs = as_caller(workspace, passes, &suites, filters)?;
     jobs.insert(1, Box::new(|| containers(workspace, passes, &suites, &arm64, filters)));
-    if let Some(user) = &user {
-        jobs.splice(1..1, as_user(workspace, passes, &suites, user, filters)?);
-    } else {
-        jobs.extend(through_sudo(passes, &suites, filters)?);
-    }
-    passes.side_by_side(jobs);
+    let others = match &user {
+        Some(user) => as_user(workspace, passes, &suites, user, filters)?,
+        None => through_sudo(passes, &suites, filters)?,
+    };
+    passes.side_by_side([jobs, others]);
     if let Some(user) = user {
         passes.step("nothing has outlived the tests", user.is_gone());
     }
