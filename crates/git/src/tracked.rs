@@ -13,7 +13,7 @@ const MAX_INDEX: u64 = 64 << 20;
 
 /// Returns true when git tracks a file with this content: a clone, a checkout or a merge brought it.
 ///
-/// Everything that is read may have been written by a sandbox, so the answer is no proof of the file's origin.
+/// A sandbox may have written everything that is read here, so the answer does not prove the origin of the file.
 pub fn is_tracked(file: &Path, content: &[u8]) -> bool {
     let Some((top, git_dir)) = repository(file) else { return false };
     let Ok(index) = read(&git_dir.join("index"), MAX_INDEX) else { return false };

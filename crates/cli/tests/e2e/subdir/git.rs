@@ -136,7 +136,7 @@ fn commands_that_would_write_outside_are_refused_before_git_starts() {
     }
 }
 
-/// The same commands, when they write only files of the directory.
+/// Variants of these commands that write only files of the working directory.
 const INSIDE: &[(&str, &str)] = &[
     ("true", "switch inside"),
     ("true", "switch -c new"),
